@@ -256,6 +256,7 @@ class ThresholdWatch:
         self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
         self.air: Air | None = None
         self.value: Any = None
+        self.low, self.high = _neighbours(None, numbers)
         self.at = 0
 
     def refresh(self, home: HomeState, air: list[Air], end: int) -> None:
@@ -359,8 +360,10 @@ def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> in
 def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
     """The nearest thresholds below and above a value. Between them no comparison changes.
 
-    If the value is a threshold, or the thresholds are unknown (None), both are the value itself.
+    If the value is a threshold, or the thresholds are unknown (None), both are the value itself. Around a null lies nothing.
     """
+    if value is None:
+        return inf, -inf
     if numbers is None or value in numbers:
         return value, value
     return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)

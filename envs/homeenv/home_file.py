@@ -37,6 +37,7 @@ from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_f
 from envs.model import Model
 
 FORMAT = 2
+REPORT = ".import.json"  # ends the name of the report beside an imported home: what was not understood
 MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # the air where a file gives none
 
 

@@ -5,8 +5,9 @@ The `code` of a service is a sequence of assignments to attributes of `self`. It
 compiles the code, and `spec.py` builds device specifications.
 
 Invariants: an attribute that counts seconds is an int from 0; one that moves has whole steps; at most one of `counts`,
-`moves`, `derived` and `measures` says how an attribute changes by itself; the default of an argument fits its type. The
-docstrings of the models are descriptions in docs/schemas.
+`moves`, `derived` and `measures` says how an attribute changes by itself; what moves stands still while it is null, and what
+measures is null until it is next measured; the default of an argument fits its type. The docstrings of the models are
+descriptions in docs/schemas.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Attribute(ValueType):
         ways = [way for way in ("counts", "moves", "derived", "measures") if getattr(self, way) is not None]
         if len(ways) > 1:
             raise ValueError(f"attribute '{self.name}' has {' and '.join(ways)}, and may have one of them")
-        if (self.moves or self.measures) and (self.type not in NUMBERS or self.options or self.nullable):
-            raise ValueError(f"attribute '{self.name}' {ways[0]}, so it is an int or a float, without options or null")
+        if (self.moves or self.measures) and (self.type not in NUMBERS or self.options):
+            raise ValueError(f"attribute '{self.name}' {ways[0]}, so it is an int or a float, without options")
         if self.moves and self.type == "float" and not self.precision:
             raise ValueError(f"attribute '{self.name}' moves in steps, so a float needs a precision")
         return self

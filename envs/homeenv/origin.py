@@ -8,6 +8,9 @@ The docstrings of the models are descriptions in docs/schemas.
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
 from pydantic import Field
 
 from envs.model import Model
@@ -18,10 +21,20 @@ FORMAT = 1
 class Link(Model):
     """A device as the other system knows it: further names that people give it, and names there by names here."""
 
+    name: str | None = Field(None, description="its whole name, where it differs")
     aliases: tuple[str, ...] = ()
     attributes: dict[str, str] = Field({}, description="its names of attributes, by ours, where they differ")
     services: dict[str, str] = Field({}, description="its names of services, by ours, where they differ")
     arguments: dict[str, str] = Field({}, description="its names of arguments, by ours, where they differ")
+
+
+class Storey(Model):
+    """A floor as the other system knows it. `rooms` are the ids of its rooms."""
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
 
 
 class Origin(Model):
@@ -30,5 +43,22 @@ class Origin(Model):
     format: int = FORMAT
     system: str
     version: str
+    zone: str | None = Field(None, description="the time zone of the home's clock, such as `Europe/Berlin`; UTC if none")
     devices: dict[str, Link] = {}
     rooms: dict[str, tuple[str, ...]] = {}
+    storeys: tuple[Storey, ...] = Field((), description="its floors; where there are none, those of the rooms' numbers")
+
+    def link(self, did: str) -> Link:
+        """A device's names there."""
+        return self.devices.get(did, SAME)
+
+    @property
+    def time_zone(self) -> tzinfo:
+        """The zone of the clock; UTC on a machine that does not know the zone."""
+        try:
+            return ZoneInfo(self.zone) if self.zone else UTC
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            return UTC
+
+
+SAME = Link()

@@ -66,7 +66,10 @@ class CompiledService:
     follow: tuple[tuple[int, Attribute, Closure], ...] = ()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit."""
+        """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit.
+
+        None for an argument that may be left out leaves it out, so that a later one can be given by position.
+        """
         declared = self.service.arguments
         if len(args) > len(declared):
             raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
@@ -79,7 +82,7 @@ class CompiledService:
             raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")
         bound = {}
         for argument in declared:
-            if argument.name in given:
+            if argument.name in given and (argument.required or given[argument.name] is not None):
                 bound[argument.name] = argument.check(given[argument.name], argument.name)
             elif argument.default is not None:
                 bound[argument.name] = argument.check(argument.default, argument.name)

@@ -144,6 +144,8 @@ class Mover:
         If the two are the present value, this is the clock at which the value next changes.
         """
         value, target = values[self.slot], self.target(values)
+        if value is None:
+            return None
         edge, step = high if target > value else low, self.motion.step
         if target == value or not (target >= edge if target > value else target <= edge):
             return None
@@ -158,8 +160,10 @@ class Mover:
         return floor(clock * self.motion.rate)
 
     def _moved(self, values: Sequence[Any], steps: int) -> Any:
-        """The value after this many steps towards the target."""
+        """The value after this many steps towards the target. What has no value, or no target, stands still."""
         value, target = values[self.slot], self.target(values)
+        if value is None or target is None:
+            return value
         way = steps * self.motion.step
         if way >= abs(target - value):
             return target

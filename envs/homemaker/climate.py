@@ -21,6 +21,7 @@ from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
+from envs.homeenv.interface import Attribute
 from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, as_seen, inputs, reports, shown_in, steady
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.service import Scope
@@ -30,6 +31,9 @@ from envs.homemaker.weather import Sky
 Values = dict[str, Any]
 
 TRIES, UNREACHABLE = 20, 0.05  # draws of a device, and the share of those drawn as unreachable that stay so
+PASSING = frozenset(  # what a device shows for a moment, by mistake, or while nobody knows: no home begins so
+    "arming disarming pending locking unlocking opening closing buffering standby error exceptional unknown".split()
+)
 DARK = 1000.0  # lux outdoors below which people switch on lamps and close curtains
 # The probability that a boolean attribute is true, by its name, for those that are rarely or nearly always true.
 SELDOM = {
@@ -139,9 +143,9 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
 
 
 def _switches(spec: DeviceSpec, path: str) -> bool:
-    """Whether an attribute may be "on", and not only "off"."""
+    """Whether an attribute may be "on", and nothing else but "off"."""
     options = spec.attribute_index[path][1].options
-    return options is None or "on" in options
+    return options is None or {"on"} <= set(options) <= {"on", "off", "unavailable", "unknown"}
 
 
 def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
@@ -154,10 +158,17 @@ def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
 def _drawn(spec: DeviceSpec, rng: random.Random) -> Values:
     """Values that are drawn uniformly; a device that cannot be reached is rare."""
     for _ in range(TRIES):
-        values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.fresh
+        values = {path: _begun(attribute, rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.fresh
         if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
             break
     return values
+
+
+def _begun(attribute: Attribute, rng: random.Random) -> Any:
+    """A value with which a home may begin."""
+    options = attribute.options or ()
+    usual = [option for option in options if option not in PASSING]
+    return attribute.sample(rng) if len(usual) == len(options) else attribute.check(rng.choice(usual))
 
 
 def _at_rest(spec: DeviceSpec, values: Values) -> Values:

@@ -24,7 +24,7 @@ from envs.documents import InputError
 from envs.homeenv.automation import armed
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.home_file import load_home
+from envs.homeenv.home_file import REPORT, load_home
 from envs.homeenv.physics import Moment, Outdoors, reports
 from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.spec import DeviceSpec
@@ -99,10 +99,10 @@ def own_homes(files: tuple[str, ...]) -> tuple[Home, ...]:
 
 
 def home_files(name: str) -> list[Path]:
-    """The home files of a folder, sorted by name; for any other path, the path itself."""
+    """The home files of a folder, sorted by name; for any other path, the path itself. A report of an import is none."""
     if not Path(name).is_dir():
         return [Path(name)]
-    if found := sorted(Path(name).glob("*.json")):
+    if found := sorted(path for path in Path(name).glob("*.json") if not path.name.endswith(REPORT)):
         return found
     raise InputError(f"{WHERE}: the folder holds no home file (*.json)", name, "make one: homerl make-home home.json")
 

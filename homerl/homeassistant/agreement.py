@@ -14,6 +14,7 @@ from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from homerl.homeassistant.privacy import without_secrets
 from homerl.homeassistant.translation import from_homeassistant, link_of, refresh, values_of
 
 PRESSED = ("button", "input_button", "notify", "scene")
@@ -47,9 +48,9 @@ class Compared:
 
 
 def compare(home: Home, calls: Iterable[Mapping[str, Any]]) -> Iterator[Compared]:
-    """Make recorded calls in a home, and compare. Calls of entities that the home does not have are passed over."""
+    """Make recorded calls in a home, and compare. Those of entities that it lacks or may not tell of are passed over."""
     for call in calls:
-        if call["entity"] in home.plan.by_did:
+        if call["entity"] in home.plan.by_did and not _secret(call):
             home, compared = _compared(home, call)
             yield compared
 
@@ -58,6 +59,12 @@ def share(compared: Iterable[Compared]) -> float:
     """The share of calls after which the main state is the same."""
     results = [one.equal for one in compared]
     return sum(results) / len(results) if results else 0.0
+
+
+def _secret(call: Mapping[str, Any]) -> bool:
+    """Whether the state of the entity is nobody's business."""
+    state = call.get("after")
+    return state is not None and without_secrets(call["entity"], state["state"], state["attributes"])[0] != state["state"]
 
 
 def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, Compared]:

@@ -1,9 +1,10 @@
 """Automations of a Home Assistant as automations of the home; scripts and scenes are devices that the home can call.
 
 Read are triggers by state, by number and by time, conditions by state and by number, and actions that call services of
-entities.
+entities. Their keys are those of `automation_text.py`.
 
-Invariants: an automation is taken as a whole or not at all; for each one that is not, a note says why.
+Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
+unreadable; for each automation that is not taken, a note says why.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
 from envs.homeenv.rules import Rule
+from homerl.homeassistant.automation_text import hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
-from homerl.homeassistant.listing import AUTOMATIONS, STATES, Listing
+from homerl.homeassistant.listing import AUTOMATIONS, FORMS, STATES, Listing
+from homerl.homeassistant.privacy import CODES
+from homerl.homeassistant.times import seconds
 from homerl.homeassistant.translation import from_homeassistant
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
+STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
+UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 
 
@@ -58,7 +64,8 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
             notes.append(Note(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
         try:
-            home.rules = (*home.rules, *_rules(home, entity, text, state["state"] == "on"))
+            kept = readable(text, listing.sources[FORMS], CODES)
+            home.rules = (*home.rules, *_rules(home, entity, kept, state["state"] == "on"))
         except Unread as reason:
             notes.append(Note(entity, "automation", str(reason)))
         except Refused as refused:
@@ -66,13 +73,17 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
     return notes
 
 
-def _rules(home: Home, entity: str, text: Mapping[str, Any], enabled: bool) -> Iterator[Rule]:
+def _rules(home: Home, entity: str, text: Any, enabled: bool) -> Iterator[Rule]:
     """A rule for each trigger of an automation."""
+    if not isinstance(text, Mapping):
+        raise Unread("its text is none of an automation")
     conditions = [_condition(one) for one in _listed(text, "conditions", "condition")]
     actions = [action for one in _listed(text, "actions", "action") for action in _actions(home, one)]
-    triggers = _listed(text, "triggers", "trigger")
-    for number, trigger in enumerate(triggers):
-        holds, hold = _trigger(trigger)
+    triggers = [_trigger(one) for one in _listed(text, "triggers", "trigger")]
+    _be_whole(text, "it")
+    if not triggers:
+        raise Unread("it has no trigger that is enabled")
+    for number, (holds, hold) in enumerate(triggers):
         id = entity if len(triggers) == 1 else f"{entity}.{number + 1}"
         rule = make_rule(home, [*holds, *conditions], actions, str(text.get("alias") or ""), hold=hold, id=id)
         yield replace(rule, enabled=enabled)
@@ -84,36 +95,60 @@ def _listed(text: Mapping[str, Any], *keys: str) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _trigger(trigger: Mapping[str, Any]) -> tuple[list[str], int]:
+def _be_whole(part: Mapping[str, Any], what: str) -> None:
+    """Raise `Unread` if something of a part is not read."""
+    if (key := hidden_key(part)) is not None:
+        raise Unread(f"{what} has '{key}', which is not known here")
+
+
+def _trigger(trigger: Any) -> tuple[list[str], int]:
     """The conditions that a trigger stands for, and for how many seconds they must have held."""
+    if not isinstance(trigger, Mapping):
+        raise Unread("a trigger is a template")
     kind = trigger.get("trigger") or trigger.get("platform")
+    if kind not in ("time", "state", "numeric_state"):
+        raise Unread(f"a trigger of the kind '{kind}' is not known here")
+    _be_whole(trigger, "a trigger")
     if kind == "time":
-        return [f"time_cron = {_cron(at, trigger.get('weekday'))}" for at in _one(trigger, "at")], 0
-    if kind in ("state", "numeric_state"):
-        return [_condition({"condition": kind, **trigger})], _seconds(trigger.get("for"))
-    raise Unread(f"a trigger of the kind '{kind}' is not known here")
+        return [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
+    held = _state(trigger, "to") if kind == "state" else _compared(trigger)
+    return [held], _seconds(trigger.get("for"))
 
 
 def _condition(text: Any) -> str:
     if not isinstance(text, Mapping):
         raise Unread("a condition is a template")
     kind = text.get("condition")
-    if kind in ("and", "or", "not"):
-        parts = [_condition(part) for part in _listed(text, "conditions")]
-        joined = f" {'or' if kind != 'and' else 'and'} ".join(f"({part})" for part in parts)
-        return f"not ({joined})" if kind == "not" else joined
-    entities = _listed(text, "entity_id")
-    if kind == "state" and len(entities) == 1:
-        values = text.get("to") if text.get("to") is not None else text.get("state")
-        if values is None or text.get("from") is not None or text.get("attribute"):
-            raise Unread("a trigger or condition by state does not say one state to which it changes")
-        return f"device({json.dumps(entities[0])}).state in {_tuple(values)}"
-    if kind == "numeric_state" and len(entities) == 1 and "value_template" not in text:
-        value = f"device({json.dumps(entities[0])}).{text.get('attribute') or 'state'}"
-        bounds = [f"{value} {sign} {_number(text[key])}" for key, sign in (("above", ">"), ("below", "<")) if key in text]
-        if bounds:
-            return " and ".join(bounds)
-    raise Unread(f"a condition of the kind '{kind}' cannot be told here")
+    if kind not in ("and", "or", "not", "state", "numeric_state"):
+        raise Unread(f"a condition of the kind '{kind}' cannot be told here")
+    if kind in ("state", "numeric_state"):
+        _be_whole(text, "a condition")
+        return _state(text, "state") if kind == "state" else _compared(text)
+    parts = [_condition(part) for part in _listed(text, "conditions")]
+    _be_whole(text, "a condition")
+    if not parts:
+        raise Unread(f"a condition of the kind '{kind}' has no part that is enabled")
+    joined = f" {'or' if kind != 'and' else 'and'} ".join(f"({part})" for part in parts)
+    return f"not ({joined})" if kind == "not" else joined
+
+
+def _state(text: Mapping[str, Any], key: str) -> str:
+    """That an entity is in one of the states under a key."""
+    if text.get(key) is None:
+        raise Unread("a trigger or condition by state does not say the state")
+    return f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).state in {_tuple(text[key])}"
+
+
+def _compared(text: Mapping[str, Any]) -> str:
+    """That a number of an entity is within bounds."""
+    attribute = str(text.get("attribute") or "state")
+    if not attribute.isidentifier():
+        raise Unread(f"a trigger or condition by number reads '{attribute}', which has another name here")
+    value = f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).{attribute}"
+    bounds = [f"{value} {sign} {_number(text[key])}" for key, sign in (("above", ">"), ("below", "<")) if key in text]
+    if not bounds:
+        raise Unread("a trigger or condition by number has no bound")
+    return " and ".join(bounds)
 
 
 def _actions(home: Home, text: Any) -> Iterator[dict[str, Any]]:
@@ -121,21 +156,23 @@ def _actions(home: Home, text: Any) -> Iterator[dict[str, Any]]:
     service = (text.get("action") or text.get("service")) if isinstance(text, Mapping) else None
     if not isinstance(service, str):
         raise Unread("an action is no call of a service")
-    target = text.get("target") or text
-    data = {key: value for key, value in (text.get("data") or {}).items() if key != "entity_id"}
-    entities = _listed(target, "entity_id") or _listed(text.get("data") or {}, "entity_id")
-    if not entities or "{{" in json.dumps([entities, data]):
-        raise Unread(f"an action calls {service} for no named entity, or with a template")
-    for entity in entities:
+    given, target = (part if isinstance(part := text.get(key), Mapping) else {} for key in ("data", "target"))
+    data = {key: value for key, value in given.items() if key != "entity_id"}
+    entities = _listed(target, "entity_id") or _listed(text, "entity_id") or _listed(given, "entity_id")
+    if not entities:
+        raise Unread(f"an action calls {service} for no named entity")
+    _be_whole(text, "an action")
+    for entity in map(str, entities):
         name, arguments = from_homeassistant(home, entity, service, data)
         yield {"did": entity, "locator": name, "arguments": arguments}
 
 
-def _one(text: Mapping[str, Any], key: str) -> list[str]:
+def _one(text: Mapping[str, Any], key: str, what: str) -> str:
+    """The only value under a key."""
     values = _listed(text, key)
     if len(values) != 1:
-        raise Unread("a trigger has several times")
-    return [str(values[0])]
+        raise Unread(f"a trigger or condition has not one {what}, but {len(values)}")
+    return str(values[0])
 
 
 def _cron(at: str, days: Any) -> str:
@@ -144,7 +181,9 @@ def _cron(at: str, days: Any) -> str:
         raise Unread(f"a trigger is at '{at}', which is no time of day")
     hour, minute, second = (int(part or 0) for part in match.groups())
     named = [days] if isinstance(days, str) else days or []
-    week = ",".join(str(WEEK[day]) for day in named if day in WEEK) or "*"
+    if not all(day in WEEK for day in named):
+        raise Unread(f"a trigger is on the days {named}")
+    week = ",".join(str(WEEK[day]) for day in named) or "*"
     return f"{second} {minute} {hour} ? * {week} *" if week != "*" else f"{second} {minute} {hour} * * ? *"
 
 
@@ -152,23 +191,30 @@ def _seconds(text: Any) -> int:
     """A duration in seconds: a number, `HH:MM:SS`, or hours, minutes and seconds by name."""
     if text is None:
         return 0
-    if isinstance(text, Mapping):
-        return int(
-            sum(
-                float(text.get(unit, 0)) * size
-                for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-            )
-        )
-    if isinstance(text, (int, float)):
-        return int(text)
-    parts = str(text).split(":")
-    if not all(part.isdigit() for part in parts):
+    if isinstance(text, Mapping) and text.keys() <= UNITS.keys():
+        return sum(_whole(amount, text) * UNITS[unit] for unit, amount in text.items())
+    if not isinstance(text, str) or ":" not in text:
+        return _whole(text, text)
+    if (read := seconds(text)) is None or read < 0 or "." in text:
         raise Unread(f"a duration is '{text}'")
-    return sum(int(part) * 60**place for place, part in enumerate(reversed(parts)))
+    return read
+
+
+def _whole(amount: Any, text: Any) -> int:
+    """A number of a duration's text."""
+    if isinstance(amount, str) and amount.isdecimal():
+        return int(amount)
+    if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0 or amount % 1:
+        raise Unread(f"a duration is '{text}'")
+    return int(amount)
 
 
 def _tuple(values: Any) -> str:
-    texts = [json.dumps(str(value), ensure_ascii=False) for value in (values if isinstance(values, list) else [values])]
+    listed = values if isinstance(values, list) else [values]
+    for value in listed:
+        if isinstance(value, (bool, Mapping, list)) or STATED.fullmatch(str(value)):
+            raise Unread(f"a state is '{value}'")
+    texts = [json.dumps(str(value), ensure_ascii=False) for value in listed]
     return f"({', '.join(texts)},)"
 
 

@@ -34,6 +34,7 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
     "input_text": ("min", "max"),
 }  # fmt: skip
 KEPT = ("unavailable", "unknown")  # states that every entity may have
+STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
 CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest to a home
     [*OPTIONS, *(name for pair in (*RANGES.values(), *VALUES.values()) for name in pair)]
@@ -60,15 +61,15 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
     """The attribute or argument of this name with the entity's own limits."""
     changed = dict(typed)
     if typed["type"] == "int" and isinstance(now := entity.attributes.get(name), float) and now % 1:
-        changed["type"] = "float"
+        changed |= {"type": "float"} | ({"precision": STEP} if "moves" in typed else {})
     if options := _options(name, entity):
         changed["type"] = "str"
-        changed["options"] = [*options, *(one for one in typed.get("options", ()) if one in KEPT)]
+        changed["options"] = [*options, *(one for one in KEPT if name == "state" and one not in options)]
     elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
         changed["options"] = [*typed["options"], entity.state]
     elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
         changed |= _ranged(typed, bounds)
-    if unit := _unit(name, entity, typed):
+    if unit := _unit(name, entity):
         changed["unit"] = unit
     return changed
 
@@ -100,11 +101,6 @@ def _ranged(typed: Mapping[str, Any], bounds: tuple[float, float]) -> Typed:
     return changed
 
 
-def _unit(name: str, entity: Entity, typed: Mapping[str, Any]) -> str | None:
-    if name in ("state", "value"):
-        given = entity.attributes.get("unit_of_measurement")
-    elif typed.get("unit") == "celsius":
-        given = entity.attributes.get("temperature_unit")
-    else:
-        return None
+def _unit(name: str, entity: Entity) -> str | None:
+    given = entity.attributes.get("unit_of_measurement") if name in ("state", "value") else None
     return UNITS.get(given, given) if isinstance(given, str) else None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from homerl.homeassistant.capabilities import CAPABILITIES, Typed, limited
 from homerl.homeassistant.forms import Forms, fields
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.privacy import SECRET
+from homerl.homeassistant.privacy import is_secret
 
 SWITCHED = ("on", "off")
 DEAD = ("unavailable", "unknown")
@@ -46,7 +46,7 @@ def state_of(entity: Entity) -> Typed:
 def readings(entity: Entity, known: frozenset[str], notes: list[Note]) -> Iterator[tuple[str, Typed]]:
     """The attributes that nothing else explains, as (Home Assistant's name, attribute)."""
     for name, value in sorted(entity.attributes.items()):
-        if name in known or name in CAPABILITIES or name in SECRET:
+        if name in known or name in CAPABILITIES or is_secret(name):
             continue
         typed = _typed(value)
         if typed is None:

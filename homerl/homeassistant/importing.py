@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
-from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple
 
 from envs.documents import InputError
 from envs.homeenv.audit import Refused
@@ -24,15 +23,19 @@ from envs.homeenv.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import DeviceSpec
 from homerl.homeassistant.automations import add_automations
 from homerl.homeassistant.exposure import selected
+from homerl.homeassistant.forms import Forms
 from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, Listing
 from homerl.homeassistant.privacy import stripped
-from homerl.homeassistant.products import product_of
-from homerl.homeassistant.rooms import names_of, room_id, rooms_of
-from homerl.homeassistant.translation import first_values, values_of
+from homerl.homeassistant.products import Product, bare_product, generic_product, product_of
+from homerl.homeassistant.rooms import names_of, room_id, rooms_of, storeys_of
+from homerl.homeassistant.times import local_clock
+from homerl.homeassistant.translation import first_values, readings_of
+from homerl.homeassistant.units import temperature_unit
 
 SYSTEM = "homeassistant"
 AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
+TRIED = 60  # seconds for which each device is tried
 ELSEWHERE = 1767225600  # the clock of a home that tells no time: the beginning of 2026
 
 
@@ -65,18 +68,62 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     if any(entity.area_id not in by_area for entity in entities):
         rooms = (*rooms, elsewhere)
     for entity in entities:
-        spec, link, unknown = product_of(entity, listing.sources[FORMS], entity.entity_id in measuring)
-        notes += unknown
-        device = Device(entity.entity_id, names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere), spec)
-        devices.append(device)
-        links[device.did] = link
-        state[device.did] = _first_values(device, entity, link, notes)
+        place = Place(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
+        devices.append(made.device)
+        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, made.values
+        notes += made.notes
     state |= {room.id: _air(room, listing, entities) for room in rooms}
     aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
-    origin = Origin(system=SYSTEM, version=listing.version, devices=_telling(links), rooms=aliases)
-    home = Home.build(rooms, devices, state, _clock(listing, notes), origin=origin)
+    origin = Origin(
+        system=SYSTEM, version=listing.version, zone=_zone(listing, notes), devices=_telling(links), rooms=aliases,
+        storeys=storeys_of(listing),
+    )  # fmt: skip
+    home = Home.build(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
     notes += add_automations(home, listing)
     return Imported(home, listing, tuple(notes))
+
+
+class Place(NamedTuple):
+    """What a device is called, and where it is."""
+
+    name: str
+    room: Room
+
+
+class Made(NamedTuple):
+    """The device of an entity, with its names there, its values, and what was not understood."""
+
+    device: Device
+    link: Link
+    values: dict[str, Any]
+    notes: list[Note]
+
+
+def _made(entity: Entity, place: Place, forms: Forms, measures: bool) -> Made:
+    """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
+    failed: list[Note] = []
+    for make in (product_of, generic_product):
+        try:
+            made = _working(entity, place, make(entity, forms, measures))
+        except Exception as error:  # whatever one entity says, the others are imported
+            why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
+            failed.append(Note(entity.entity_id, "product", why))
+        else:
+            return made._replace(notes=[*failed, *made.notes])
+    made = _working(entity, place, bare_product(entity))
+    return made._replace(notes=[*failed, *made.notes])
+
+
+def _working(entity: Entity, place: Place, product: Product) -> Made:
+    """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
+    spec, link, notes = product
+    device = Device(entity.entity_id, place.name, place.room, spec)
+    values = _first_values(device, entity, link, notes)
+    alone = Home.build((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
+    alone.advance(TRIED)
+    return Made(device, link, values, notes)
 
 
 def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
@@ -85,8 +132,12 @@ def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
 
 def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
     """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
-    shown = values_of(device, entity.state, entity.attributes, link)
-    values = device.spec.completed(first_values(device, shown))
+    readings = readings_of(device, entity.state, entity.attributes, link)
+    values = device.spec.completed(first_values(device, {path: reading.value for path, reading in readings.items()}))
+    for path, reading in readings.items():
+        if not reading.exact:
+            why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
+            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why))
     for path, default in _missing(device.spec, values):
         values[path] = default
         if not device.spec.attribute_index[path][1].internal:
@@ -128,10 +179,10 @@ def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[st
 def _measured(entity: Entity, quantity: str) -> float | None:
     """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
     told = entity.attributes.get(f"current_{quantity}", entity.state)
-    unit = entity.attributes.get("unit_of_measurement", entity.attributes.get("temperature_unit"))
+    unit = entity.attributes.get("unit_of_measurement") or temperature_unit(entity)
     try:
         value = float(told)
-        value = (value - 32) / 1.8 if unit == "°F" else value
+        value = (value - 32) / 1.8 if quantity == "temperature" and unit == "°F" else value
         checked: float = ROOM_STATE[quantity].check(value)
     except (TypeError, ValueError, Refused):
         return None
@@ -145,16 +196,16 @@ def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str
     return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
 
 
-def _clock(listing: Listing, notes: list[Note]) -> int:
+def _zone(listing: Listing, notes: list[Note]) -> str | None:
+    """The home's time zone, if it tells one that this machine knows."""
+    name = listing.sources[CONFIG].get("time_zone")
+    known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
+    if not known:
+        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
+    return name if known else None
+
+
+def _clock(listing: Listing, zone: tzinfo) -> int:
     """The local time at which the newest state was written, in seconds since 1970."""
     times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
-    zone: tzinfo = UTC
-    name = listing.sources[CONFIG].get("time_zone")
-    try:
-        zone = ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError):
-        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
-    if not times:
-        return ELSEWHERE
-    newest = max(datetime.fromisoformat(time) for time in times).astimezone(zone)
-    return int(newest.replace(tzinfo=UTC).timestamp())
+    return local_clock(max(map(datetime.fromisoformat, times)), zone) if times else ELSEWHERE

@@ -67,6 +67,7 @@ class Entity(Frozen):
     state: str
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
+    units: dict[str, Any] = {}  # of its home, by quantity: `temperature` is `°F`
 
     @property
     def domain(self) -> str:
@@ -121,6 +122,7 @@ class Listing(Frozen):
             state=state["state"],
             attributes=attributes,
             services=tuple(self.sources[SERVICES].get(name, ())),
+            units=self.sources[CONFIG].get("unit_system") or {},
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from homerl.homeassistant.automation_text import readable
 from homerl.homeassistant.listing import (
     AUTOMATIONS,
     CONFIG,
@@ -28,11 +29,16 @@ KEPT_OF_ENTRIES = (
     "entity_id", "aliases", "area_id", "device_id", "entity_category", "hidden_by", "labels", "name", "options", "platform",
 )  # fmt: skip
 KEPT_OF_STATES = ("entity_id", "state", "attributes", "last_updated")
-SECRET = frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
-    "access_token entity_picture entity_picture_local latitude longitude gps_accuracy in_zones user_id device_trackers "
-    "persons message description location ip mac host_name code media_content_id source_entity".split()
+PLACES = frozenset("latitude longitude location gps gps_accuracy".split())  # attributes of what tells where somebody is
+SECRET = PLACES | frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
+    "access_token token api_key webhook_id password entity_picture entity_picture_local in_zones user_id device_trackers "
+    "persons message description ip ip_address mac mac_address host_name ssid bssid email phone code media_content_id "
+    "source_entity address formatted_address street thoroughfare locality postal_code".split()
 )
+SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of a domain's entities
+KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
 CODES = frozenset("code password pin".split())
+DEAD = ("unknown", "unavailable")
 PEOPLE = ("person", "device_tracker")
 
 
@@ -43,6 +49,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
     exposed = old[EXPOSED]["exposed_entities"]
     domains = {name.partition(".")[0] for name in kept}
+    forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
     return listing.model_copy(
         update={
             "sources": old
@@ -53,8 +60,12 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 ENTRIES: entries,
                 EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
-                FORMS: {domain: forms for domain, forms in old[FORMS].items() if domain in domains},
-                AUTOMATIONS: {name: _without_codes(text) for name, text in old.get(AUTOMATIONS, {}).items() if name in kept},
+                FORMS: forms,
+                AUTOMATIONS: {
+                    name: text and readable(text, forms, CODES)
+                    for name, text in old.get(AUTOMATIONS, {}).items()
+                    if name in kept
+                },
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }
         }
@@ -63,18 +74,34 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
 
 def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """A state and attributes as a home may hold them."""
-    if entity.startswith(PEOPLE) and state not in ("home", "unknown", "unavailable"):
+    domain = entity.partition(".")[0]
+    if domain in PEOPLE and state not in ("home", *DEAD):
         state = "not_home"  # a zone's name says where the person is
     if attributes.get("mode") == "password":
         state = ""
-    return state, {name: value for name, value in attributes.items() if name not in SECRET}
+    if domain == "sensor" and _tells_an_address(entity, state, attributes):
+        state = state if state in DEAD else "unknown"
+        return state, {name: value for name, value in attributes.items() if name in KEPT_OF_PLACES}
+    own = SECRET_OF.get(domain, ())
+    return state, {name: value for name, value in attributes.items() if not is_secret(name) and name not in own}
 
 
-def _without_codes(text: Any) -> Any:
-    """The text of an automation without the codes of locks and alarms."""
-    if isinstance(text, Mapping):
-        return {key: _without_codes(part) for key, part in text.items() if key not in CODES}
-    return [_without_codes(part) for part in text] if isinstance(text, list) else text
+def _tells_an_address(entity: str, state: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a sensor's state says in words where somebody is, as phones tell it. A number beside a place is a reading."""
+    return "geocoded" in entity or (any(_plain(name) in PLACES for name in attributes) and not _is_number(state))
+
+
+def is_secret(attribute: str) -> bool:
+    """Whether nobody is to know an attribute of this name, however it is written: `Postal Code` is `postal_code`."""
+    return _plain(attribute) in SECRET
+
+
+def _plain(attribute: str) -> str:
+    return attribute.casefold().replace(" ", "_")
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).removeprefix("-").isdecimal()
 
 
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:

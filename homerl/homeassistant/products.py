@@ -24,6 +24,7 @@ from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
+from homerl.homeassistant.units import in_units_of
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
@@ -31,9 +32,12 @@ HIDDEN = frozenset(
     "reload delete browse_media search_media".split()
 )  # for the owner of the home at a screen, not for a speaker
 UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
-BOUNDS = ("type", "options", "range", "precision", "unit")
+BOUNDS = ("type", "options", "range", "precision")
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
+
+
+Product = tuple[DeviceSpec, Link, list[Note]]  # with its names there, and what was not understood
 
 
 @cache
@@ -88,13 +92,28 @@ def _is_sensor(spec: DeviceSpec, entity: Entity, kind: str) -> bool:
     return True
 
 
-def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[DeviceSpec, Link, list[Note]]:
+def product_of(entity: Entity, forms: Forms, measures: bool = False) -> Product:
     """The product of an entity, what its names are there, and what was not understood.
 
     `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
     """
+    return _product(base_of(entity), entity, forms, measures)
+
+
+def generic_product(entity: Entity, forms: Forms, measures: bool = False) -> Product:
+    """The product of an entity as if its domain had none: its attributes, and its services by their forms."""
+    return _product(None, entity, forms, measures)
+
+
+def bare_product(entity: Entity) -> Product:
+    """The product of an entity of which nothing but the state, as a text, can be told."""
+    state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
+    note = Note(entity.entity_id, "attributes and services", "only its state is told here")
+    return spec_from_json(_numbered(_empty(entity) | {"attributes": [state]})), Link(aliases=entity.aliases), [note]
+
+
+def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bool) -> Product:
     notes: list[Note] = []
-    base = base_of(entity)
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
@@ -123,7 +142,7 @@ def _named_after(entity: Entity, spec: Spec) -> Spec:
 
 def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
     """The product of the domain with what the entity has."""
-    spec = base.model_dump(mode="json", exclude_defaults=True)
+    spec = in_units_of(entity, base.model_dump(mode="json", exclude_defaults=True))
     shown = {one["name"] for one in spec["attributes"] if _hides(entity) or one.get("internal")} | {
         "state",
         *entity.attributes,

@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from envs.documents import write_atomic
+from envs.homeenv.home_file import REPORT
 from homerl.homeassistant.importing import Imported
 
 MOST = 20  # rows of the table
@@ -21,7 +22,7 @@ SHOWN = 3  # entities that a row names
 
 def report_path(home: Path) -> Path:
     """The file beside a home file: `home.import.json` of `home.json`."""
-    return home.with_suffix(".import.json")
+    return home.with_suffix(REPORT)
 
 
 def write_report(imported: Imported, path: Path) -> None:

@@ -12,12 +12,16 @@ from functools import cache
 from pathlib import Path
 
 from envs.documents import read_yaml
+from envs.homeenv.origin import Storey
 from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from homerl.homeassistant.listing import Area, Entity, Listing
 
 GENERAL = "room"  # the type of a room whose name says nothing
 LETTER = re.compile(r"[^\W\d_]")
 COMPOUND = 5  # letters from which on a word is found within others: Schlafzimmer Eltern, Wohnküche
+APART = r"(?:\s*[:,_–-]+)?\s+(?=[^\W_])"  # what is between a room's name and the rest: never an apostrophe, `&` or `/`
+JOINED = r"[\s:：,，_-]*[的の]?(?![和与及跟或・と])(?=[^\W_])"  # the same in scripts that write words together
+LISTING = frozenset("and or of und oder et ou de y o e och og en i ja".split())  # then the rest is no name
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that write words together
 
 
@@ -27,6 +31,18 @@ def rooms_of(listing: Listing) -> tuple[Room, ...]:
     return tuple(
         Room(room_id(area.area_id), type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
         for area in listing.areas
+    )
+
+
+def storeys_of(listing: Listing) -> tuple[Storey, ...]:
+    """The floors, from the lowest, with the rooms on them."""
+    ranked = sorted(listing.floors, key=lambda floor: (floor.level is None, floor.level or 0))
+    on = {
+        floor.floor_id: [room_id(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id]
+        for floor in ranked
+    }
+    return tuple(
+        Storey(id=one.floor_id, name=one.name, aliases=one.aliases, rooms=tuple(on[one.floor_id])) for one in ranked
     )
 
 
@@ -75,11 +91,14 @@ def names_of(entities: Iterable[Entity], areas: Mapping[str, Area]) -> dict[str,
 
 
 def _without(name: str, rooms: Iterable[str]) -> str:
-    """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with."""
+    """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with.
+
+    The whole name stays where the rest would be none: of `Hall and porch light`, `Anna's lamp` or `Kitchen 2`.
+    """
     name = " ".join(name.split())
     for room in sorted(filter(None, rooms), key=len, reverse=True):
-        apart = "" if SPACELESS.search(room) else r"\b"
-        rest = re.sub(rf"^{re.escape(room)}{apart}[\s:,_-]*", "", name, flags=re.IGNORECASE)
-        if rest != name and LETTER.search(rest):
+        match = re.match(re.escape(room) + (JOINED if SPACELESS.search(room) else APART), name, flags=re.IGNORECASE)
+        rest = name[match.end() :] if match else ""
+        if LETTER.search(rest) and rest.split()[0].casefold() not in LISTING:
             return rest
     return name

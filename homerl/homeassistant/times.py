@@ -1,4 +1,4 @@
-"""Durations and times of day as Home Assistant writes them.
+"""Durations and times of day as Home Assistant writes them, and the clock of a home.
 
 Invariant: what is none is None, and never guessed.
 """
@@ -6,7 +6,7 @@ Invariant: what is none is None, and never guessed.
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 
 DURATION = re.compile(r"(-?)(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?")
 
@@ -30,3 +30,8 @@ def written(kind: str, text: str) -> str | None:
         return date.fromisoformat(text).isoformat() if kind == "date" else datetime.fromisoformat(text).isoformat()
     except ValueError:
         return None
+
+
+def local_clock(moment: datetime, zone: tzinfo) -> int:
+    """A moment as the clock of a home in this zone shows it: local time, in seconds since 1970. `moment` has a zone."""
+    return int(moment.astimezone(zone).replace(tzinfo=UTC).timestamp())

@@ -9,24 +9,27 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.automation import armed
 from envs.homeenv.devices import Device
 from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument, Attribute
-from envs.homeenv.origin import Link
+from envs.homeenv.origin import SAME, Link
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
-from homerl.homeassistant.times import seconds, written
+from homerl.homeassistant.privacy import without_secrets
+from homerl.homeassistant.times import local_clock, seconds, written
 
 TIMES = ("date", "datetime", "time")  # names of arguments whose texts Home Assistant reads as times
 STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
 CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 OPEN = "needs_action"  # the attribute with the open items of a list
-DEAD = ("unavailable", "unknown")
-NONE = Link()
+DEAD = ("unavailable", "unknown")  # states without a value
+NEVER = object()  # no value
 
 
 class ServiceCall(NamedTuple):
@@ -40,8 +43,7 @@ class ServiceCall(NamedTuple):
 
 def link_of(home: Home, did: str) -> Link:
     """The names of a device there."""
-    origin = home.plan.origin
-    return origin.devices.get(did, NONE) if origin else NONE
+    return home.plan.origin.link(did) if home.plan.origin else SAME
 
 
 def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str, Any]) -> ServiceCall:
@@ -121,11 +123,28 @@ def domain_of(entity: str) -> str:
     return entity.partition(".")[0]
 
 
-def values_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = NONE) -> dict[str, Any]:
-    """The values of the device's attributes that a state there shows. What it does not show, or not usably, is left out."""
-    values: dict[str, Any] = {}
+class Reading(NamedTuple):
+    """What a state there shows of an attribute, the value here, and whether that is what is shown."""
+
+    shown: Any
+    value: Any
+    exact: bool
+
+
+def values_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME) -> dict[str, Any]:
+    """The values of the device's attributes that a state there shows.
+
+    For what is shown but cannot be a value here, null or `unknown` stands, where the attribute may be that. Anything else is
+    left out.
+    """
+    return {path: reading.value for path, reading in readings_of(device, state, attributes, link).items()}
+
+
+def readings_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME) -> dict[str, Reading]:
+    """What a state there shows of the device's attributes, by path."""
+    found: dict[str, Reading] = {}
     for path, (_, attribute) in device.spec.attribute_index.items():
-        if attribute.internal:
+        if attribute.internal or path == OPEN:  # a list does not say which items are open
             continue
         theirs = link.attributes.get(path, path)
         if path == "state":
@@ -137,31 +156,48 @@ def values_of(device: Device, state: str, attributes: Mapping[str, Any], link: L
         else:
             continue
         try:
-            values[path] = attribute.check(_as(attribute, shown), path)
+            found[path] = Reading(shown, attribute.check(_as(attribute, shown), path), exact=True)
         except Refused:
-            continue
-    return values
+            if (unread := _unread(attribute, shown)) is not NEVER:
+                found[path] = Reading(shown, unread, exact=shown in DEAD)
+    return found
 
 
-def refresh(home: Home, states: Iterable[Mapping[str, Any]]) -> Home:
-    """The home with what these states show: it follows the real one. Entities that it does not have are passed over."""
+def _unread(attribute: Attribute, shown: Any) -> Any:
+    """What stands for a value that is none here: a state without a value, or null. `NEVER` if nothing can."""
+    options = attribute.options or ()
+    known = next((one for one in (shown, *reversed(DEAD)) if one in options), None)
+    return known if known is not None else None if attribute.nullable else NEVER
+
+
+def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Home:
+    """The home with what these states show: it follows the real one. Entities that it does not have are passed over.
+
+    What an import leaves out is left out here too. `now` (with a zone) is the moment that the clock shows then; without it
+    the clock stays. What already holds triggers no automation.
+    """
     fresh = home.fork()
+    if now is not None:
+        fresh.clock = local_clock(now, home.plan.origin.time_zone if home.plan.origin else UTC)
+        fresh.air = None  # it begins anew with the rooms as they are
     for row in states:
         device = home.plan.by_did.get(row["entity_id"])
         if device is None:
             continue
-        shown = values_of(device, row["state"], row["attributes"], link_of(home, device.did))
+        state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
+        shown = values_of(device, state, attributes, link_of(home, device.did))
         complete = device.spec.completed(_restarted(device, home.state_of(device.did), shown))
         for path, value in complete.items():
             fresh.set(fresh.plan.slot_of(device.did, path), value)
+    fresh.rules = tuple(armed(rule, fresh) for rule in fresh.rules)
     return fresh
 
 
 def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
     """The values from which a device goes on: what is shown, and of its own memory what that does not contradict.
 
-    A memory that starts from what is shown follows it, unless it is not shown now: a light that is off keeps its
-    brightness. Any other memory starts anew if the device is not as it was.
+    A memory that starts from what is shown follows it, but a null only if it may be null itself: a light that is off keeps
+    its brightness. Any other memory starts anew if the device is not as it was.
     """
     index = device.spec.attribute_index
     differs = any(old[path] != value for path, value in shown.items() if not index[path][1].read_only)
@@ -170,7 +206,7 @@ def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any])
         reads = attributes_in(parse_expression(attribute.starts)) if attribute.internal and attribute.starts else []
         told = [read for read in reads if read in shown]
         if attribute.internal and (
-            any(shown[read] is not None and shown[read] != old[read] for read in told)
+            any((shown[read] is not None or attribute.nullable) and shown[read] != old[read] for read in told)
             if told
             else differs and attribute.starts
         ):
@@ -185,10 +221,12 @@ def first_values(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(device: Device, values: dict[str, Any], count: Any) -> dict[str, Any]:
-    """The values with as many open items as a list says that it has; it does not say which."""
-    items = values.get(OPEN)
-    if domain_of(device.did) != "todo" or not isinstance(count, int) or items is None or len(items) == count:
+    """The values with as many open items as a list says that it has, or with null; it does not say which."""
+    if domain_of(device.did) != "todo" or OPEN not in values:
         return values
+    items = values[OPEN] or ()
+    if not isinstance(count, int):
+        return values | {OPEN: None}
     unknown = tuple(f"item {number}" for number in range(1, count + 1) if f"item {number}" not in items)
     return values | {OPEN: (*items, *unknown)[:count]}
 

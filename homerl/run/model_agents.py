@@ -5,14 +5,19 @@ Invariant: a model that is nowhere is refused before anything is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy
 from homerl.run.preflight import on_hub
+
+if TYPE_CHECKING:
+    from homerl.agents.policy import Engine, Sample
 
 
 def is_url(model: str) -> bool:
@@ -38,7 +43,25 @@ def agents_of(
 
     from homerl.agents.policy import PolicyAgent
 
-    return Path(model).name, lambda: PolicyAgent(engine, tokenizer)
+    threaded = InThread(engine)
+    return Path(model).name, lambda: PolicyAgent(threaded, tokenizer)
+
+
+class InThread:
+    """An engine that samples in a thread of its own, so that whoever serves it stays awake.
+
+    One sample is made at a time. One that nobody waits for any more is still made to its end.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self._thread = engine, ThreadPoolExecutor(1, "sampling")
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample once the thread is free."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, tuple(prompt))
+
+    def _sample(self, prompt: Sequence[int]) -> Sample:
+        return asyncio.run(self.engine.sample(prompt))  # type: ignore[arg-type]
 
 
 def refuse_missing(model: str, baselines: str = "") -> None:

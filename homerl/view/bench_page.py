@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue
 from homerl.play.trajectory import from_row, read_rows
 from homerl.view import charts
@@ -33,14 +33,9 @@ class Entry:
 
 def render(report: BenchReport) -> str:
     """The page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("homerl", "view"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"percent": percent, "words": lambda text: str(text).replace("_", " ")}
     categories, rows = report.printed()
     shown = list(entries(report))
-    return environment.get_template("bench.html.jinja").render(
+    return template(Path(__file__).with_name("bench.html.jinja"), percent=percent).render(
         report=report,
         score=report.score,
         parts=parts(report.score),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
@@ -34,12 +35,8 @@ class Figure:
 
 def render(run: Run) -> str:
     """The page as HTML."""
-    loader = PackageLoader("homerl", "view")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
-    return environment.get_template("report.html.jinja").render(
+    filters = {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
+    return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,
         models=MODELS,
         bar=charts.interval_bar,

@@ -22,6 +22,8 @@ from envs.homeenv.sandbox import run_code
 from envs.homeenv.spec import NAMED, Catalogue, DeviceSpec, load_specs
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.types import ValueType
+from envs.homemaker.climate import PASSING, HabitContext, Values
+from envs.homemaker.climate import settings as drawn_settings
 
 GADGET = """
 - name: gadget
@@ -277,6 +279,29 @@ def test_fahrenheit_and_celsius_thermostats_do_the_same_to_a_room():
         shown = at.get("study", "temperature") * 1.8 + 32 if target == 86 else at.get("study", "temperature")
         assert at.get("1", "current_temperature") == pytest.approx(shown, abs=0.15)
     assert ends[0] == ends[1] and ends[0][0] > 26 and ends[0][1] == 1
+
+
+def test_a_reading_that_is_null_is_measured_again_and_what_moves_stands_still_while_it_is_null():
+    catalogue, room = Catalogue.load(NAMED["homeassistant"]), Room("study", "study", "study")
+    sensor = Device("1", "sensor", room, catalogue["ha_sensor_temperature"])
+    curtain = Device("2", "curtain", room, catalogue["ha_cover_position"])
+    air = {"temperature": 21.0, "humidity": 50.0, "brightness": 0.0}
+    state = {"outdoors": air, "study": air, "1": {"state": None}, "2": {"current_position": None, "state": "closed"}}
+    at = Home.build([room], [sensor, curtain], state, 0)
+    at.rules = (make_rule(at, ["device(1).state > 5"], [{"did": "2", "locator": "open_cover"}]),)
+    assert (at.get("1", "state"), at.get("2", "state"), at.get("2", "current_position")) == (None, "closed", None)
+    assert [fired.clock for fired in at.advance(60)] == [1]
+    assert (at.get("1", "state"), at.get("2", "state"), at.get("2", "current_position")) == (21.0, "open", None)
+
+
+def test_no_home_begins_in_a_passing_state():
+    for spec in Catalogue.load(NAMED["homeassistant"]).values():
+        values = [settings_of(spec, seed).get("state") for seed in range(40)]
+        assert not {value for value in values if isinstance(value, str)} & PASSING, spec.name
+
+
+def settings_of(spec: DeviceSpec, seed: int) -> Values:
+    return drawn_settings(spec, HabitContext(12, False, 21.0, 50.0), random.Random(seed))
 
 
 def test_a_device_may_be_in_no_room():

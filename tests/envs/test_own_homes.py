@@ -98,6 +98,12 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     assert drawn == {load_home(tmp_path / name).plan.rooms for name in ("a.json", "b.json")}
 
 
+def test_the_report_of_an_import_is_no_home(tmp_path: Path) -> None:
+    saved(tmp_path, devices=4)
+    (tmp_path / "home.import.json").write_text('{"homeassistant": "2026.11.0"}')
+    assert make_home(1, HomeRecipe(files=(str(tmp_path),))).plan.rooms == load_home(tmp_path / "home.json").plan.rooms
+
+
 def test_automations_stay_and_begin_anew(tmp_path: Path) -> None:
     home = make_home(3, HomeRecipe(devices=(20, 20)))
     did, service = next(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.messages import Message, call_message, text_message, tool_call
 from homerl.homeassistant.errors import HomeAssistantError
@@ -81,3 +82,8 @@ class Served:
         reply = asyncio.run(self.caretaker.answer(self.dialogue))
         self.dialogue.append({"role": "assistant", "content": reply})
         return reply
+
+
+def state(served: Served, device: Device) -> str:
+    """The state of a device in the real home."""
+    return str(served.real.home.get(device.did, "state"))

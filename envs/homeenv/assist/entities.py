@@ -2,6 +2,8 @@
 
 A part of a device is one entity, by the table. What that entity does not take in becomes entities of their own.
 
+An imported home has the names, aliases, areas and floors that it has there. What is in no room is in no area.
+
 Invariants: the entities of a home are a pure function of its plan; an entity belongs to one device; every attribute of a
 device belongs to at most one entity; ids are unique.
 """
@@ -18,12 +20,14 @@ from envs.homeenv.assist.table import Kind, Way, table
 from envs.homeenv.assist.values import share_of
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.origin import SAME, Storey
 from envs.homeenv.plan import Plan
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import Component, DeviceSpec
 from envs.homeenv.types import ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}
+DEAD = ("unavailable", "unknown")  # states in which Home Assistant shows no values
 AS_THERE = "ha_"  # begins the `spid` of products in Home Assistant's shape
 FLOORS = ("Ground floor", "First floor", "Second floor", "Third floor", "Fourth floor")
 
@@ -51,7 +55,8 @@ class Shape:
     """An entity of a product: which part it is, what it does, and where its state is read.
 
     `suffix` follows the device's name. `before` holds a step that a value needs first. `shows` maps Home Assistant's
-    attributes to ours.
+    attributes to ours, and `units` some of them to those that tell their unit. `whole`: the product is of Home Assistant's
+    shape.
     """
 
     part: str
@@ -67,26 +72,42 @@ class Shape:
     mode: str | None = None
     running: str | None = None
     shows: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Area:
+    """A room as an area, with all its names."""
+
+    room: Room
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that is told first."""
+        return self.names[0]
 
 
 @dataclass(frozen=True)
 class Entity:
-    """An entity of a home."""
+    """An entity of a home. `area` is None for what is in no room."""
 
     id: str
-    name: str
+    names: tuple[str, ...]
+    area: Area | None
     device: Device
     shape: Shape
+
+    @property
+    def name(self) -> str:
+        """The name that is told first."""
+        return self.names[0]
 
     @property
     def domain(self) -> str:
         """Home Assistant's domain."""
         return self.shape.domain
-
-    @property
-    def area(self) -> Room:
-        """The room as an area."""
-        return self.device.room
 
     def state(self, home: Home) -> str:
         """The state as Home Assistant writes it."""
@@ -102,20 +123,23 @@ class Entity:
 
     def attributes(self, home: Home) -> dict[str, Any]:
         """The attributes that Home Assistant shows to agents."""
-        rules = table().domains.get(self.domain)
-        off = rules is not None and bool(rules.while_on) and self.state(home) == "off"
+        rules, state = table().domains.get(self.domain), self.state(home)
+        off = rules is not None and bool(rules.while_on) and state == "off"
         found: dict[str, Any] = {}
-        for name, path in self.shape.shows.items():
+        for name, path in {} if self.shape.whole and state in DEAD else self.shape.shows.items():
             dark = off and rules is not None and name in rules.while_on
             found |= self._shown(name, path, None if dark else home.get(self.device.did, path))
-            if rules is not None and name in rules.units:
-                found[rules.units[name]] = "°C"
+            if name in self.shape.units:
+                unit = self.device.spec.attribute_index[path][1].unit or "celsius"
+                found[self.shape.units[name]] = table().units.get(unit, unit)
         if self.shape.unit:
             found["unit_of_measurement"] = self.shape.unit
         return found | ({"device_class": self.shape.device_class} if self.shape.device_class else {})
 
     def _shown(self, name: str, path: str, value: Any) -> dict[str, Any]:
         kind = self.device.spec.attribute_index[path][1]
+        if name == "brightness" and self.shape.whole:
+            return {name: None} if value is None else {name: str(value), "brightness_pct": str(round(value / 2.55))}
         if name == "brightness":
             share = share_of(value, kind)
             raw = None if share is None else str(value if kind.range and kind.range[1] == 255 else round(share * 2.55))
@@ -138,11 +162,24 @@ def _hashable(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool, type(None)))
 
 
-def storeys(plan: Plan) -> dict[int, str]:
-    """The floors of a home by number, none if it has a single one. The lowest is the ground floor."""
+def areas(plan: Plan) -> tuple[Area, ...]:
+    """The areas of a home: its rooms, but for the one of what is in no room."""
+    known = plan.origin.rooms if plan.origin else {}
+    return tuple(Area(room, (room.name, *known.get(room.id, ()))) for room in plan.rooms if room.id != HOME)
+
+
+def storeys(plan: Plan) -> tuple[Storey, ...]:
+    """The floors of a home. They follow from the rooms' numbers, where a single one is none and 0 is the ground floor."""
+    if plan.origin and plan.origin.storeys:
+        return plan.origin.storeys
     numbers = sorted({room.floor for room in plan.rooms})
-    named = {n: FLOORS[n] if 0 <= n < len(FLOORS) else f"Floor {n}" for n in numbers}
-    return named if len(numbers) > 1 else {}
+    return tuple(_storey(plan, number) for number in numbers) if len(numbers) > 1 else ()
+
+
+def _storey(plan: Plan, number: int) -> Storey:
+    name = FLOORS[number] if 0 <= number < len(FLOORS) else f"Floor {number}"
+    rooms = tuple(room.id for room in plan.rooms if room.floor == number)
+    return Storey(id=name.lower().replace(" ", "_"), name=name, rooms=rooms)
 
 
 def entities(plan: Plan) -> tuple[Entity, ...]:
@@ -161,15 +198,18 @@ _shapes: dict[str, tuple[Shape, ...]] = {}
 
 def _entities(plan: Plan) -> Iterator[Entity]:
     taken: Counter[str] = Counter()
+    by_room = {area.room.id: area for area in areas(plan)}
     for device in plan.devices:
+        link = plan.origin.link(device.did) if plan.origin else SAME
+        area = by_room.get(device.room.id)
         for shape in shapes(device.spec):
-            name = f"{device.name} {shape.suffix}".strip()
+            name = f"{link.name or device.name} {shape.suffix}".strip()
             if not shape.suffix and device.did.startswith(shape.domain + "."):
-                yield Entity(device.did, name, device, shape)
+                yield Entity(device.did, (name, *link.aliases), area, device, shape)
                 continue
             slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
             taken[slug] += 1
-            yield Entity(slug if taken[slug] == 1 else f"{slug}_{taken[slug]}", name, device, shape)
+            yield Entity(slug if taken[slug] == 1 else f"{slug}_{taken[slug]}", (name,), area, device, shape)
 
 
 def shapes(spec: DeviceSpec) -> tuple[Shape, ...]:
@@ -197,7 +237,10 @@ def _shaped(spec: DeviceSpec) -> Iterator[Shape]:
 
 
 def _whole(spec: DeviceSpec) -> Shape:
-    """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names."""
+    """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names.
+
+    An imported product has the name of its domain, and its subcategory is its device class.
+    """
     domain, names = (
         table().domains.get(spec.category, table().domains["switch"]),
         {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
@@ -205,8 +248,14 @@ def _whole(spec: DeviceSpec) -> Shape:
     acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways))}
     sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
     shows = {name: name for name in table().shown if name in names}
+    degrees = next((name for name in ("temperature", "current_temperature") if name in names), "")
+    units = {degrees: domain.units["temperature"]} if degrees and "temperature" in domain.units else {}
+    state = "state" if names & domain.state.keys() >= {"state"} else None
+    unit = spec.attribute_index["state"][1].unit if state else None
+    device_class = spec.userdata.subcategory if spec.name == spec.category else None
     return Shape(
-        "", "", spec.category, acts=acts, sets=sets, state="state" if "state" in names else None, shows=shows
+        "", "", spec.category, device_class, table().units.get(unit or "", unit), acts, sets, state=state, shows=shows,
+        units=units, whole=True,
     )  # fmt: skip
 
 
@@ -233,7 +282,7 @@ def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[Sh
     shape = Shape(
         prefix, "", rule.domain, rule.classes.get(spec.userdata.subcategory or "", rule.device_class), None, acts, sets,
         before, prefix + state if state else None, domain.state.get(state or "", {}), prefix + mode if mode else None,
-        rule.running, shows,
+        rule.running, shows, {name: unit for name, unit in domain.units.items() if name in shows},
     )  # fmt: skip
     return shape, {name for name in taken_in if name} | used
 

@@ -12,6 +12,7 @@ from envs.homeenv.assist.dump import latest
 from envs.homeenv.assist.entities import Entity, entities, storeys
 from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.home import Home
+from envs.homeenv.rooms import HOME
 
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
 HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
@@ -31,9 +32,9 @@ def listed(found: Iterable[Entity], home: Home | None = None) -> str:
 
 
 def _row(entity: Entity, home: Home | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"names": entity.name, "domain": entity.domain}
+    row: dict[str, Any] = {"names": ", ".join(entity.names), "domain": entity.domain}
     row |= {"state": entity.state(home)} if home else {}
-    row["areas"] = entity.area.name
+    row |= {"areas": ", ".join(entity.area.names)} if entity.area else {}
     shown = entity.attributes(home) if home else {}
     return row | ({"attributes": shown} if shown else {})
 
@@ -47,7 +48,8 @@ def prompt(home: Home) -> str:
     """The whole prompt, with the area of the device that the person speaks to."""
     told, spoken_to = latest(), home.plan.by_did.get(home.plan.entrance or "")
     room = spoken_to.room if spoken_to else None
-    after = told.told(room.name if room else None, storeys(home.plan).get(room.floor) if room else None)
+    floor = next((floor.name for floor in storeys(home.plan) if room and room.id in floor.rooms), None)
+    after = told.told(room.name if room and room.id != HOME else None, floor)
     return f"{told.before}\n{static_context(home)}\n\n{after}"
 
 

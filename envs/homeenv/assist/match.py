@@ -1,7 +1,7 @@
 """Which entities the slots of an intent mean, as Home Assistant matches them.
 
-The filters run in Home Assistant's order: domains, states, name, abilities, device classes, floor, area. Names and areas
-match without case. An entity is also meant by its id, and an area by its id.
+The filters run in Home Assistant's order: domains, states, name, abilities, device classes, floor, area. Names match without
+case. An entity, an area and a floor are meant by any of their names, and by their id.
 
 Invariant: a match has an entity, or `NoMatch` says in Home Assistant's words which filter left none.
 """
@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.homeenv.assist.entities import Entity, entities, storeys
+from envs.homeenv.assist.entities import Area, Entity, areas, entities, storeys
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
+from envs.homeenv.origin import Storey
 
 REASONS = {
     "domain": "No entities matched the domain",
@@ -72,8 +72,8 @@ class Matched:
     """The entities that are meant, and the floors or areas that were named."""
 
     entities: tuple[Entity, ...]
-    floors: tuple[str, ...] = ()
-    areas: tuple[Room, ...] = ()
+    floors: tuple[Storey, ...] = ()
+    areas: tuple[Area, ...] = ()
 
 
 def match(home: Home, wanted: Wanted) -> Matched:
@@ -82,35 +82,41 @@ def match(home: Home, wanted: Wanted) -> Matched:
     found = _kept(found, "domain", wanted, lambda e: not wanted.domains or e.domain in wanted.domains)
     found = _kept(found, "state", wanted, lambda e: not wanted.states or e.state(home) in wanted.states)
     if wanted.name:
-        found = _kept(found, "name", wanted, lambda e: e.id == wanted.name or same(e.name, wanted.name))
+        found = _kept(found, "name", wanted, lambda e: _called(e.id, e.names, wanted.name))
     if wanted.needs:
         found = _kept(found, "feature", wanted, lambda e: wanted.needs in e.shape.acts or wanted.needs in e.shape.sets)
     if wanted.device_classes:
         found = _kept(found, "device_class", wanted, lambda e: e.shape.device_class in wanted.device_classes)
-    floors: list[int] = []
+    floors: list[Storey] = []
     if wanted.floor:
-        floors = [n for n, name in storeys(home.plan).items() if same(name, wanted.floor)]
+        floors = [one for one in storeys(home.plan) if _called(one.id, (one.name, *one.aliases), wanted.floor)]
         if not floors:
             raise NoMatch("no_floor", wanted)
-        found = _kept(found, "floor", wanted, lambda e: e.area.floor in floors)
-    rooms: list[Room] = []
+        above = {room for floor in floors for room in floor.rooms}
+        found = _kept(found, "floor", wanted, lambda e: e.area is not None and e.area.room.id in above)
+    places: list[Area] = []
     if wanted.area:
-        rooms = [room for room in home.plan.rooms if room.id == wanted.area or same(room.name, wanted.area)]
-        if not rooms:
+        places = [area for area in areas(home.plan) if _called(area.room.id, area.names, wanted.area)]
+        if not places:
             raise NoMatch("no_area", wanted)
-        found = _kept(found, "area", wanted, lambda e: e.area in rooms)
+        found = _kept(found, "area", wanted, lambda e: e.area in places)
     if wanted.name and not wanted.duplicates:
         found = _told_apart(home, found, wanted)
     if wanted.one and len(found) > 1:
         found = _preferred(home, found)
         if len(found) != 1:
             raise NoMatch("several", wanted)
-    return Matched(tuple(found), tuple(storeys(home.plan)[n] for n in floors), tuple(rooms))
+    return Matched(tuple(found), tuple(floors), tuple(places))
 
 
 def same(name: str, called: str | None) -> bool:
     """Whether two names are one: case and outer spaces do not matter."""
     return called is not None and name.strip().casefold() == called.strip().casefold()
+
+
+def _called(id: str, names: Sequence[str], by: str | None) -> bool:
+    """Whether something is meant by its id, or by one of its names."""
+    return id == by or any(same(name, by) for name in names)
 
 
 def _kept(found: Sequence[Entity], reason: str, wanted: Wanted, fits) -> list[Entity]:  # type: ignore[no-untyped-def]
@@ -132,5 +138,5 @@ def _told_apart(home: Home, found: list[Entity], wanted: Wanted) -> list[Entity]
 def _preferred(home: Home, found: list[Entity]) -> list[Entity]:
     """Those in the area of the device that the person speaks to, if that leaves a single one."""
     spoken_to = home.plan.by_did.get(home.plan.entrance or "")
-    near = [entity for entity in found if spoken_to and entity.area == spoken_to.room]
+    near = [one for one in found if spoken_to and one.area and one.area.room == spoken_to.room]
     return near if len(near) == 1 else found

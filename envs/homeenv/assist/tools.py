@@ -108,8 +108,8 @@ def _speech(tool: str, home: Home, entity: Entity, values: Mapping[str, Any]) ->
 
 
 def _response(answer: str, matched: Matched, done: Sequence[Entity], failed: Sequence[Entity], speech: str | None) -> str:
-    places = [{"name": n, "type": "floor", "id": n.lower().replace(" ", "_")} for n in matched.floors]
-    places = places or [{"name": room.name, "type": "area", "id": room.id} for room in matched.areas]
+    places = [{"name": floor.name, "type": "floor", "id": floor.id} for floor in matched.floors]
+    places = places or [{"name": area.name, "type": "area", "id": area.room.id} for area in matched.areas]
     success = [_target(entity) for entity in done] if answer != "nothing" else []
     return json.dumps(
         {
@@ -148,8 +148,9 @@ def _broadcast(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunR
 
 
 def _now(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    now = datetime.fromtimestamp(home.clock, UTC)
-    parts = {"date": f"{now:%Y-%m-%d}", "time": f"{now:%H:%M:%S}", "timezone": "UTC", "weekday": f"{now:%A}"}
+    zone = home.plan.origin.time_zone if home.plan.origin else UTC
+    now = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=zone)  # the clock shows local time
+    parts = {"date": f"{now:%Y-%m-%d}", "time": f"{now:%H:%M:%S}", "timezone": f"{now:%Z}", "weekday": f"{now:%A}"}
     return RunResult(json.dumps(parts))
 
 

@@ -13,19 +13,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.assist.dump import latest
-from envs.homeenv.assist.entities import Entity, Step, entities
+from envs.homeenv.assist.entities import DEAD, Entity, Setting, Step, entities
 from envs.homeenv.assist.intents import Failed, read_slots, steps
 from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.assist.table import Act, table
 from envs.homeenv.assist.tools import CONTEXT, TOOLS
 from envs.homeenv.assist.values import given
 from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits
 from envs.homeenv.toolset import Call, Reads, StructuredWriter, arguments_of
 from envs.messages import Message, call_message, tool_call
 
 ON = "intent__HassTurnOn"
+NOTHING: Mapping[str, Any] = {}
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
 
@@ -102,7 +104,7 @@ class AssistWriter(StructuredWriter):
         for entity in own:
             for what, setting in entity.shape.sets.items():
                 if setting.service == call.service and call.args and (found := _tool_setting(entity, what)):
-                    return _Mistake(found[0], {"name": entity.name, found[1]: call.args[0]})
+                    return _Mistake(found[0], {"name": entity.name, found[1]: call.args[-1]})
         return _Mistake(ON, {"name": own[0].name if own else call.did})
 
     def _written(self, intended: Intended | _Mistake) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class AssistWriter(StructuredWriter):
         """The slots that mean exactly this entity, and its values; nothing if no slots do."""
         entity, act = intended.entity, table().tools[intended.tool]
         domain = {"domain": [entity.domain]} if _has(intended.tool, "domain") else {}
-        for place in ({}, {"area": entity.area.name}):
+        for place in ({}, {"area": entity.area.name} if entity.area else {}):
             if place and "area" not in latest().tools[intended.tool]["inputSchema"]["properties"]:
                 continue
             if self._means(intended.tool, {"name": entity.name, **place, **domain}, act) == [entity]:
@@ -132,7 +134,7 @@ class AssistWriter(StructuredWriter):
     def _by_area(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
         """The calls, one for an area where they are all alike and mean everything of a domain there."""
         first, *others = intended
-        if others and isinstance(first, Intended) and all(_alike(first, one) for one in others):
+        if others and isinstance(first, Intended) and first.entity.area and all(_alike(first, one) for one in others):
             act, slots = table().tools[first.tool], {"area": first.entity.area.name, "domain": [first.entity.domain]}
             meant = {one.entity.id for one in intended if isinstance(one, Intended)}
             if _has(first.tool, "domain") and {e.id for e in self._means(first.tool, slots, act)} == meant:
@@ -149,7 +151,7 @@ class AssistWriter(StructuredWriter):
             made = [step for entity in own for step in steps(self.home, tool, entity, slots.values, always=True)]
         except (Failed, NoMatch, Refused):
             return False
-        return any(_is_call(step, call) for step in made)
+        return any(_is_call(self.home.plan.by_did[call.did], step, call) for step in made)
 
     def _showing(self, did: str, path: str) -> list[Entity]:
         """The entities of a device that show an attribute now."""
@@ -161,9 +163,8 @@ class AssistWriter(StructuredWriter):
             domains = sorted({entity.domain for entity in found})
             return call_message(tool_call(CONTEXT, {"domain": domains[0] if len(domains) == 1 else domains}))
         names = [entity.name for entity in entities(self.home.plan)]
-        calls = [
-            {"name": entity.name} | ({"area": entity.area.name} if names.count(entity.name) > 1 else {}) for entity in found
-        ]
+        shared = {name for name in names if names.count(name) > 1}
+        calls = [{"name": e.name} | ({"area": e.area.name} if e.area and e.name in shared else {}) for e in found]
         return call_message(*(tool_call(CONTEXT, slots) for slots in calls or [{}]))
 
 
@@ -182,13 +183,13 @@ def _has(tool: str, slot: str) -> bool:
 def _tool_for(entity: Entity, call: Call) -> tuple[str, dict[str, Any]] | None:
     """The tool that makes a call on an entity, and its values."""
     for act, step in entity.shape.acts.items():
-        if _is_call(step, call):
+        if _is_call(entity.device, step, call):
             for name, rule in table().tools.items():
                 if rule.act == act and not rule.slots and _for(rule, entity):
                     return name, {}
     for what, setting in entity.shape.sets.items():
-        if setting.service == call.service and setting.argument is None and len(call.args) == 1:
-            value, found = given(what, call.args[0], setting.kind), _tool_setting(entity, what)
+        if setting.service == call.service and (only := _only(entity.device, call, setting)) is not None:
+            value, found = given(what, only, setting.kind), _tool_setting(entity, what)
             if found and value is not None:
                 return found[0], {found[1]: value}
     return None
@@ -208,8 +209,23 @@ def _for(rule: Act, entity: Entity) -> bool:
     return not wanted or entity.domain in wanted
 
 
-def _is_call(step: Step, call: Call) -> bool:
-    return (step.service, step.args, dict(step.kwargs)) == (call.service, tuple(call.args), {})
+def _is_call(device: Device, step: Step, call: Call) -> bool:
+    return step.service == call.service and _by_name(device, step.service, step.args, step.kwargs) == _by_name(
+        device, call.service, call.args
+    )
+
+
+def _only(device: Device, call: Call, setting: Setting) -> Any:
+    """The value that a call gives for a setting, if it gives no other; otherwise None."""
+    told = _by_name(device, call.service, call.args)
+    return next(iter(told.values())) if list(told) == [setting.kind.name] else None
+
+
+def _by_name(device: Device, service: str, args: Sequence[Any], more: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """The arguments of a call that are not left out."""
+    declared = device.spec.service_index[service].service.arguments
+    told = {**{argument.name: value for argument, value in zip(declared, args)}, **more}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _implied(one: Intended | _Mistake, later: Sequence[Intended | _Mistake]) -> bool:
@@ -256,6 +272,8 @@ def _shows(entity: Entity, home: Home, path: str) -> bool:
     shape, state = entity.shape, entity.state(home)
     if path in (shape.state, shape.mode) and path not in shape.shows.values():
         return shape.mode is None or path == shape.state or state != "off"
+    if shape.whole and state in DEAD:
+        return False
     rules = table().domains.get(entity.domain)
     dark = set(rules.while_on) if rules and state == "off" else set()
     return any(ours == path and name not in dark for name, ours in shape.shows.items())

@@ -2,8 +2,9 @@
 
 `envs/homeenv/assist` holds its parts.
 
-Invariant: what an agent reads with the prompt `full` is what a Home Assistant with this home tells its own agent. So a
-policy that was trained with it can be used there as it is.
+Invariant: what an agent reads with the prompt `full` is what a Home Assistant with this home tells its own agent, but for
+the digits of numbers, secrets, and times at which something was pressed. So a policy that was trained with it can be used
+there as it is.
 """
 
 from __future__ import annotations

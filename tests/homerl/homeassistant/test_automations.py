@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -66,7 +68,7 @@ def test_several_triggers_are_several_rules() -> None:
         ({"triggers": [MOTION], "actions": [{"action": "light.turn_on", "target": {"area_id": "hall"}}]}, "no named entity"),
         ({"triggers": [MOTION], "conditions": ["{{ true }}"], "actions": [LIGHT]}, "template"),
         ({"triggers": [MOTION], "actions": [LIGHT | {"target": {"entity_id": "light.gone"}}]}, "light.gone"),
-        ({"triggers": [MOTION | {"from": "off"}], "actions": [LIGHT]}, "one state"),
+        ({"triggers": [MOTION | {"from": "off"}], "actions": [LIGHT]}, "'from'"),
     ],
 )
 def test_what_cannot_be_read_is_noted(text: dict[str, Any] | None, why: str) -> None:
@@ -82,3 +84,122 @@ def test_codes_are_in_no_home() -> None:
     }
     made = imported({"triggers": [MOTION], "actions": [secret]})
     assert "8421" not in made.listing.model_dump_json() and "8421" not in repr(made.home.rules)
+
+
+GUARD = {"condition": "state", "entity_id": "input_boolean.guest_mode", "state": "off"}
+AT = {"trigger": "time", "at": "06:30:00"}
+COLD = {"trigger": "numeric_state", "entity_id": "sensor.outside_temperature", "below": 5}
+
+
+def test_keys_that_change_nothing_are_passed_over() -> None:
+    text = {
+        "id": "17", "alias": "Hall", "description": "at night", "mode": "restart", "max": 3,
+        "triggers": [MOTION | {"id": "seen", "alias": "Motion", "enabled": True, "from": None}],
+        "conditions": [GUARD | {"alias": "no guests", "enabled": True}],
+        "actions": [LIGHT | {"alias": "Light", "metadata": {}, "data": {}, "enabled": True}],
+    }  # fmt: skip
+    (rule,) = imported(text).home.rules
+    assert rule.title == "Hall" and not notes(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"triggers": [MOTION | {"not_from": ["unavailable"]}]},
+        {"triggers": [MOTION | {"not_to": "off"}]},
+        {"triggers": [MOTION | {"attribute": "battery"}]},
+        {"triggers": [MOTION | {"variables": {"room": "hall"}}]},
+        {"triggers": [MOTION | {"enabled": "{{ on }}"}]},
+        {"triggers": [MOTION | {"for": "{{ minutes }}"}]},
+        {"triggers": [MOTION | {"for": {"minutes": 1, "milliseconds": 5}}]},
+        {"triggers": [MOTION | {"for": "soon"}]},
+        {"triggers": [MOTION | {"to": True}]},
+        {"triggers": [MOTION | {"to": "input_select.house_mode"}]},
+        {"triggers": [COLD | {"attribute": "state > 0 or 1"}]},
+        {"triggers": [COLD | {"value_template": "{{ 1 }}"}]},
+        {"triggers": [COLD | {"below": "input_number.target_humidity"}]},
+        {"triggers": [AT | {"weekday": ["mon", "holiday"]}]},
+        {"triggers": [AT | {"at": {"entity_id": "input_datetime.alarm", "offset": "-00:05:00"}}]},
+        {"triggers": "{{ trigger }}"},
+        {"triggers": []},
+        {"conditions": [GUARD | {"for": "00:10:00"}]},
+        {"conditions": [GUARD | {"match": "any", "entity_id": ["input_boolean.guest_mode", BED]}]},
+        {"conditions": [GUARD | {"enabled": "{{ off }}"}]},
+        {"conditions": [{"condition": "or", "conditions": [GUARD | {"for": "00:10:00"}]}]},
+        {"conditions": [{"condition": "or", "conditions": [GUARD | {"enabled": False}]}]},
+        {"conditions": [{"condition": "and", "conditions": [GUARD], "unknown": 1}]},
+        {"actions": [LIGHT | {"target": {"entity_id": BED, "area_id": "hall"}}]},
+        {"actions": [LIGHT | {"target": {"entity_id": BED, "device_id": "17"}}]},
+        {"actions": [LIGHT | {"target": {"entity_id": BED, "label_id": ["night"]}}]},
+        {"actions": [LIGHT | {"target": "{{ lamps }}"}]},
+        {"actions": [LIGHT | {"data": "{{ light }}"}]},
+        {"actions": [LIGHT | {"data": {"brightness": "{{ level }}"}}]},
+        {"actions": [LIGHT | {"data": {"brightness": 40, "sparkle": 3}}]},
+        {"actions": [LIGHT | {"continue_on_error": True}]},
+        {"actions": [LIGHT | {"response_variable": "answer"}]},
+        {"actions": [LIGHT | {"enabled": False}]},
+        {"variables": {"lamp": BED}},
+        {"use_blueprint": {"path": "motion_light.yaml"}, "triggers": None, "actions": None},
+        {"trigger_variables": {"a": 1}},
+    ],
+    ids=lambda text: str(text)[-60:],
+)  # fmt: skip
+def test_one_key_that_is_not_read_makes_the_whole_unreadable(text: dict[str, Any]) -> None:
+    told = {"triggers": [MOTION], "conditions": [], "actions": [LIGHT]} | text
+    made = imported(told)
+    assert not made.home.rules
+    assert len([note for note in made.notes if note.part == "automation"]) == 1
+
+
+def test_parts_that_are_disabled_are_left_out() -> None:
+    text = {
+        "triggers": [MOTION, AT | {"enabled": False}],
+        "conditions": [GUARD | {"enabled": False}, {"condition": "template", "value_template": "{{ 1 }}", "enabled": False}],
+        "actions": [{"delay": "00:01", "enabled": False}, LIGHT],
+    }
+    (rule,) = imported(text).home.rules
+    assert rule.id == NAME and "guest_mode" not in (rule.when or "") and len(rule.actions) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "held"),
+    [("00:01:30", 90), ("01:30", 5400), (45, 45), ("45", 45), ({"minutes": 2, "seconds": 5}, 125), ({"hours": "1"}, 3600)],
+)
+def test_a_duration_is_read_as_home_assistant_reads_it(told: Any, held: int) -> None:
+    (rule,) = imported({"triggers": [MOTION | {"for": told}], "actions": [LIGHT]}).home.rules
+    assert rule.hold == held
+
+
+@pytest.mark.parametrize("text", ["text", [1, 2], {"triggers": 5}, {"triggers": [5], "actions": [7], "conditions": [None]}])
+def test_what_is_no_automation_ends_no_import(text: Any) -> None:
+    assert len(notes(text)) == 1 and not imported(text).home.rules
+
+
+def test_a_saved_automation_is_the_same_again() -> None:
+    text = {"triggers": [MOTION | {"not_from": "a"}, AT], "conditions": [GUARD], "actions": [LIGHT | {"data": {"x": "y"}}]}
+    once = imported(text)
+    again = import_home(once.listing, everything=True)
+    assert again.listing.sources[AUTOMATIONS] == once.listing.sources[AUTOMATIONS]
+    assert [note for note in again.notes if note.entity == NAME] == [note for note in once.notes if note.entity == NAME]
+
+
+def test_of_a_saved_automation_only_what_is_read_is_kept() -> None:
+    text = {
+        "id": "S1", "description": "S2",
+        "triggers": [
+            {"trigger": "webhook", "webhook_id": "S3", "allowed_methods": ["S4"]},
+            {"platform": "zone", "entity_id": "S5", "zone": "S6"},
+            MOTION | {"id": "S7", "variables": {"token": "S8"}},
+        ],
+        "conditions": ["{{ S9 }}", GUARD | {"alias": "S10"}, {"condition": "template", "value_template": "S11"}],
+        "actions": [
+            {"action": "rest_command.call", "data": {"api_key": "S12", "payload": {"token": "S13"}}},
+            {"action": "notify.mobile_app", "data": {"message": "S14"}},
+            {"action": "light.turn_on", "data": {"effect": "http://u:S15@host/x", "token": "S16"}},
+            {"action": "light.turn_on", "data": {"effect": "http://host/x?key=S17"}},
+            {"event": "S18", "event_data": {"token": "S19"}},
+            {"action": "alarm_control_panel.alarm_disarm", "data": {"code": "S20"}},
+        ],
+    }  # fmt: skip
+    kept = imported(text).listing.sources[AUTOMATIONS][NAME]
+    assert not re.findall(r"S\d+", json.dumps(kept))

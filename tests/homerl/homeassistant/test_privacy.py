@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.listing import STATES
 from homerl.homeassistant.privacy import stripped, without_secrets
@@ -44,3 +46,40 @@ def test_a_person_is_at_home_or_away() -> None:
 def test_a_password_is_not_kept() -> None:
     assert without_secrets("text.password", "hunter2", {"mode": "password"})[0] == ""
     assert without_secrets("text.text", "hello", {"mode": "text"})[0] == "hello"
+
+
+ADDRESS = {"Location": [52.51, 13.37], "Thoroughfare": "Main Street", "Postal Code": "10117", "friendly_name": "Phone"}
+
+
+@pytest.mark.parametrize(
+    ("entity", "state", "attributes"),
+    [
+        ("sensor.phone_geocoded_location", "Main Street 1", ADDRESS),
+        ("sensor.phone_geocoded_location", "Main Street 1", {}),
+        ("sensor.car", "Main Street 1", {"Latitude": 52.51, "Longitude": 13.37}),
+        ("sensor.car", "parked", {"gps_accuracy": 10, "Name": "Main Street"}),
+    ],
+)
+def test_an_address_is_not_kept(entity: str, state: str, attributes: dict[str, object]) -> None:
+    told, kept = without_secrets(entity, state, attributes)
+    text = json.dumps([told, kept])
+    assert told == "unknown" and not any(secret in text for secret in ("Main", "52.5", "13.3", "10117"))
+    assert without_secrets(entity, told, kept) == (told, kept)
+
+
+def test_a_reading_beside_a_place_is_kept() -> None:
+    assert without_secrets("sensor.air", "41.5", {"latitude": 52.5, "unit_of_measurement": "µg/m³"}) == (
+        "41.5",
+        {"unit_of_measurement": "µg/m³"},
+    )
+
+
+@pytest.mark.parametrize("name", ["Access_Token", "IP address", "SSID", "Postal Code", "Webhook_ID", "Latitude", "Address"])
+def test_names_of_secrets_are_known_however_they_are_written(name: str) -> None:
+    assert without_secrets("switch.router", "on", {name: "x", "icon": "y"}) == ("on", {"icon": "y"})
+
+
+def test_when_something_takes_place_is_not_kept() -> None:
+    event = {"message": "Doctor", "start_time": "2026-01-01 10:00:00", "end_time": "2026-01-01 11:00:00", "all_day": False}
+    assert without_secrets("calendar.anna", "on", event | {"friendly_name": "Anna"}) == ("on", {"friendly_name": "Anna"})
+    assert without_secrets("sensor.washer", "run", {"start_time": "10:00"})[1] == {"start_time": "10:00"}

@@ -42,6 +42,11 @@ KITCHEN = Area(area_id="kitchen", name="Kitchen", aliases=("厨房",), floor_id=
     [
         ("Kitchen Lights", "Lights"), ("kitchen: Oven", "Oven"), ("厨房灯", "灯"), ("Kitchen", "Kitchen"),
         ("Kitchen 2", "Kitchen 2"),
+        ("Kitchen - Oven", "Oven"), ("Kitchen 2nd lamp", "2nd lamp"), ("厨房的灯", "灯"), ("厨房 灯", "灯"),
+        ("Kitchen's lamp", "Kitchen's lamp"), ("Kitchen’s lamp", "Kitchen’s lamp"),
+        ("Kitchen & Hall light", "Kitchen & Hall light"), ("Kitchen and hall light", "Kitchen and hall light"),
+        ("Kitchen/Dining light", "Kitchen/Dining light"), ("Kitchen-room lamp", "Kitchen-room lamp"),
+        ("厨房和客厅灯", "厨房和客厅灯"), ("厨房/客厅灯", "厨房/客厅灯"), ("Kitchen (old) lamp", "Kitchen (old) lamp"),
         ("Kitchenette lamp", "Kitchenette lamp"), ("Lamp of the kitchen", "Lamp of the kitchen"),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_bluepr
 from tests.homerl.homeassistant.replay import listing
 from tests.homerl.intents import expert_plays, idle_plays
 
-TASKS = 15
+TASKS, ASKED = 15, 150
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", "smh"])
@@ -24,3 +24,29 @@ def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: P
     tasks = [make_blueprint(recipe, "train", seed) for seed in range(TASKS)]
     assert [expert_plays(task) for task in tasks] == [Outcome.SUCCESS] * TASKS
     assert sum(idle_plays(task) is Outcome.SUCCESS for task in tasks) <= 1  # nearly every task asks for something
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """Tasks of single devices in the imported home, as the tools of SMH-Bench can do them."""
+    file = tmp_path_factory.mktemp("home") / "home.json"
+    save_home(import_home(listing()).home, file)
+    recipe = BlueprintRecipe(
+        home=HomeRecipe(files=(str(file),)), toolset="smh", intents=(1, 1), families={"atomic/clear": 1}
+    )
+    return [make_blueprint(recipe, "train", seed).intents[0] for seed in range(ASKED)]
+
+
+def test_what_is_in_no_room_is_called_by_its_name_alone(asked):
+    """ "The Walkman", not "the home Walkman"; a player that is called as a room is, such as "Kitchen", is not asked for."""
+    said = [query for intent in asked for query in intent.queries]
+    assert any("Walkman" in one for one in said) and not any("the home" in one for one in said)
+    assert not {"media_player.kitchen", "media_player.bedroom"} & {call.did for intent in asked for call in intent.plan}
+
+
+def test_people_dim_lights_and_set_temperatures(asked):
+    """Values of arguments that may be left out, and of those beside such arguments."""
+    calls = [call for intent in asked for call in intent.plan]
+    dimmed = [call.args for call in calls if call.service == "turn_on" and call.args]
+    assert dimmed and all(first is None and 0 < share <= 100 for first, share in dimmed)
+    assert any(call.service == "set_temperature" for call in calls)

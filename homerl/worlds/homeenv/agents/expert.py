@@ -105,8 +105,8 @@ def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Messa
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
     last = plan[-1] if plan else None
-    if last and last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
-        wrong = last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})
+    if last and last.args and isinstance(last.args[-1], (int, float)) and not isinstance(last.args[-1], bool):
+        wrong = last.model_copy(update={"args": (*last.args[:-1], last.args[-1] + rng.choice((-10, 7, 500)))})
         return writer_of(episode).act([*plan[:-1], wrong])
     return _wrong_device(intent, episode, rng)
 

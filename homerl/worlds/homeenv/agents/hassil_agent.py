@@ -1,14 +1,14 @@
 """A baseline in actual use: Home Assistant's sentence matcher.
 
-`hassil` matches the request against the sentences of `home-assistant-intents`. The recognised intent becomes service calls
-on the devices that fit its slots, as in Home Assistant's intent handlers. Like them, it has no dialogue, memory or
-conditions.
+`hassil` matches the request against the sentences of `home-assistant-intents`. What the recognised intent does is that of
+`envs/homeenv/assist`, whose tools do the same. Like Home Assistant, it has no dialogue, memory or conditions.
+
+Invariant: a sentence that is not recognised, or that means nothing in the home, makes no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,53 +16,17 @@ from hassil import Intents, recognize_best
 from hassil.intents import TextSlotList
 
 from envs.documents import InputError
-from envs.homeenv.devices import Device
+from envs.homeenv.assist.entities import Entity, Step, areas, entities, storeys
+from envs.homeenv.assist.intents import Failed, read_slots, steps, targets
+from envs.homeenv.assist.table import table
+from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.interface import Argument
 from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv.agents.baselines import Baseline
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
-
-# Kind of a component -> domain in Home Assistant.
-DOMAINS = {
-    "light": "light", "fan": "fan", "ceiling_fan": "fan", "air_conditioner": "climate", "ac_gateway": "climate",
-    "heater": "climate", "thermostat": "climate", "curtain": "cover", "garage_door": "cover", "opener": "cover",
-    "plug": "switch", "wall_switch": "switch", "lock": "lock", "speaker": "media_player", "tv": "media_player",
-    "smart_screen": "media_player", "vacuum": "vacuum", "humidifier": "humidifier", "dehumidifier": "humidifier",
-    "range_hood": "fan", "air_purifier": "fan", "water_heater": "water_heater", "bath_heater": "climate",
-}  # fmt: skip
-# Intent -> (service, slot of its value); the first service that a device has is called.
-SERVICES: dict[str, tuple[tuple[str, str | None], ...]] = {
-    "HassTurnOn": (("turn_on", None), ("open", None), ("lock", None), ("start", None)),
-    "HassTurnOff": (("turn_off", None), ("close", None), ("unlock", None), ("stop", None)),
-    "HassLightSet": (("set_brightness", "brightness"), ("set_color_temperature", "temperature"), ("set_color", "color")),
-    "HassSetPosition": (("set_position", "position"),),
-    "HassClimateSetTemperature": (("set_target_temperature", "temperature"), ("set_temperature", "temperature")),
-    "HassClimateSetFanMode": (("set_fan_speed", "fan_mode"),),
-    "HassFanSetSpeed": (("set_speed", "percentage"), ("set_speed_level", "percentage")),
-    "HassSetVolume": (("set_volume", "volume_level"), ("set_volume_level", "volume_level")),
-    "HassMediaPause": (("pause", None),),
-    "HassMediaUnpause": (("play", None), ("resume", None)),
-    "HassMediaPlayerMute": (("mute", None),),
-    "HassVacuumStart": (("start", None),),
-    "HassVacuumReturnToBase": (("return_to_base", None),),
-}
-
-
-@dataclass(frozen=True)
-class HassEntity:
-    """A component of a device as an entity of Home Assistant. `prefix` is the path before its services, such as "light."."""
-
-    device: Device
-    prefix: str
-    domain: str
-
-    @property
-    def names(self) -> list[str]:
-        """The names that the entity answers to: with its room, and without."""
-        part = f" {self.prefix[:-1].replace('_', ' ')}" if self.prefix else ""
-        return [f"{self.device.room.name} {self.device.name}{part}", f"{self.device.name}{part}"]
 
 
 class HomeAssistant(Baseline):
@@ -72,64 +36,65 @@ class HomeAssistant(Baseline):
 
     def answer(self, episode: Episode, said: str) -> Message:
         """The calls that the sentence means, or an apology if it was not recognised."""
-        calls = list(self._calls(episode.situation.home, said, episode.blueprint.language))
+        calls = meant(episode.situation.home, said, episode.blueprint.language)
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
 
-    def _calls(self, home: Home, said: str, language: str) -> Iterator[Call]:
-        entities = list(entities_of(home))
-        intents, defaults = sentences(language)
-        result = recognize_best(said, intents, slot_lists={**defaults, **slots(home, entities)}, best_slot_name="name")
-        if result is None:
-            return
-        given = {name: entity.value for name, entity in result.entities.items()}
-        for entity in fitting(entities, given):
-            yield from service_calls(result.intent.name, entity, given)
+
+def meant(home: Home, said: str, language: str) -> list[Call]:
+    """The service calls that a sentence means in a home."""
+    intents, defaults = sentences(language)
+    near = _area_of_speaker(home)
+    context = {"area": near} if near else {}
+    known = {**defaults, **slot_lists(home)}
+    result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
+    tool = result and tools().get(result.intent.name)
+    if not result or not tool:
+        return []
+    try:
+        slots = read_slots(tool, {name: slot.value for name, slot in result.entities.items()})
+        found = targets(home, tool, slots).entities
+        return [_call(entity, step) for entity in found for step in steps(home, tool, entity, slots.values)]
+    except (Failed, Refused):
+        return []
 
 
-def entities_of(home: Home) -> Iterator[HassEntity]:
-    """Every component that has a service."""
-    for device in home.plan.devices:
-        for prefix, kind in device.spec.kinds:
-            if any(path.startswith(prefix) for path in device.spec.service_index):
-                yield HassEntity(device, prefix, DOMAINS.get(kind, kind))
-
-
-def slots(home: Home, entities: Sequence[HassEntity]) -> dict[str, TextSlotList]:
-    """The home's names for hassil. A name that two entities share stands for both."""
-    named = [(name, name, {"domain": e.domain}) for e in entities for name in e.names]
+def slot_lists(home: Home) -> dict[str, TextSlotList]:
+    """The names of the home for hassil, each with an id. A name that two entities share stands for both."""
+    named = [(name, name, {"domain": entity.domain}) for entity in entities(home.plan) for name in _said(entity)]
     return {
         "name": TextSlotList.from_tuples(named, name="name"),
-        "area": TextSlotList.from_tuples([(room.name, room.id) for room in home.plan.rooms], name="area"),
-        "floor": TextSlotList.from_tuples([("ground floor", "0"), ("upstairs", "1")], name="floor"),
+        "area": TextSlotList.from_tuples([(n, a.room.id) for a in areas(home.plan) for n in a.names], name="area"),
+        "floor": TextSlotList.from_tuples(
+            [(name, floor.id) for floor in storeys(home.plan) for name in (floor.name, *floor.aliases)], name="floor"
+        ),
     }
 
 
-def fitting(entities: Sequence[HassEntity], given: Mapping[str, Any]) -> list[HassEntity]:
-    """The entities that match the recognised slots; empty if no slot restricts the entities."""
-    if not given.keys() & {"name", "area", "floor", "domain"}:
-        return []
-    domains = given.get("domain")
-    wanted = {domains} if isinstance(domains, str) else set(domains or ())
-    return [
-        e for e in entities
-        if given.get("name") in (None, *e.names)
-        and given.get("area") in (None, e.device.room.id)
-        and given.get("floor") in (None, str(e.device.room.floor))
-        and (not wanted or e.domain in wanted)
-    ]  # fmt: skip
+def _said(entity: Entity) -> Iterator[str]:
+    yield from (name for name in entity.names if any(map(str.isalnum, name)))
 
 
-def service_calls(intent: str, entity: HassEntity, given: Mapping[str, Any]) -> Iterator[Call]:
-    """The calls of an intent on one entity. A setting turns the entity on first, as Home Assistant does."""
-    index = entity.device.spec.service_index
-    for service, slot in SERVICES.get(intent, ()):
-        path = entity.prefix + service
-        if path not in index or (slot is not None and slot not in given):
-            continue
-        if slot is not None and entity.prefix + "turn_on" in index:
-            yield Call(did=entity.device.did, service=entity.prefix + "turn_on")
-        yield Call(did=entity.device.did, service=path, args=(given[slot],) if slot else ())
-        return
+def _area_of_speaker(home: Home) -> str | None:
+    """The area of the device that the person speaks to."""
+    device = home.plan.by_did.get(home.plan.entrance or "")
+    return next((area.room.id for area in areas(home.plan) if device and area.room == device.room), None)
+
+
+def _call(entity: Entity, step: Step) -> Call:
+    arguments = entity.device.spec.service_index[step.service].service.arguments
+    return Call(did=entity.device.did, service=step.service, args=(*step.args, *_by_position(arguments, step)))
+
+
+def _by_position(arguments: Sequence[Argument], step: Step) -> Iterator[Any]:
+    """The named arguments of a step in the order of the service's, None for those between them."""
+    last = max((i for i, argument in enumerate(arguments) if argument.name in step.kwargs), default=-1)
+    yield from (step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1])
+
+
+@lru_cache
+def tools() -> dict[str, str]:
+    """The tool of each intent."""
+    return {tool.rpartition("__")[2]: tool for tool in table().tools}
 
 
 @lru_cache

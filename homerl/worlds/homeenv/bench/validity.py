@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from envs.messages import Message
 from homerl.language.answers import Answer
@@ -26,6 +27,7 @@ from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.registry import begin
 
 SETTINGS: tuple[Setting, ...] = ("eia", "dr")
+STRAYS = 20  # changes that are tried until the toolset can make one
 
 
 class Scripted:
@@ -56,7 +58,7 @@ def flaws(instance: Instance) -> Iterator[str]:
         yield "doing nothing succeeds"
     if any(play_once(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
         yield "a near miss succeeds"
-    if (stray := agent_with_side_effect(instance)) is not None and play_once(instance, "eia", stray).success:
+    if side_effect_succeeds(instance):
         yield "changing something else succeeds"
 
 
@@ -106,10 +108,10 @@ def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) ->
 def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
     """The same calls with a slightly different number in the last one; None if that has no number."""
     *first, last = calls
-    value = last.args[0] if last.args else None
+    value = last.args[-1] if last.args else None
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
-    return [*first, last.model_copy(update={"args": (value + rng.choice((-5, -1, 1, 5)),)})]
+    return [*first, last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})]
 
 
 def other_answer(expected: Answer) -> str:
@@ -123,13 +125,22 @@ def other_answer(expected: Answer) -> str:
             return ", ".join(expected.distractors) or "I do not know."
 
 
-def agent_with_side_effect(instance: Instance) -> Expert | None:
-    """An expert that first changes a device that the blueprint does not concern; None if there is no such device."""
-    episode = begin(instance.blueprint)
-    for action in actions(episode.situation.home, random.Random(instance.id)):
-        if action.device.did not in instance.blueprint.devices:
-            return Meddler(action.plan)
-    return None
+def side_effect_succeeds(instance: Instance) -> bool:
+    """Whether an expert succeeds that first changes a device which the blueprint does not concern.
+
+    A toolset may lack a tool for a change, so others are tried until one is made.
+    """
+    for plan in islice(_unconcerned(instance), STRAYS):
+        played = play_once(instance, "eia", Meddler(plan))
+        if played.steps[0].facts.changed:
+            return played.success
+    return False
+
+
+def _unconcerned(instance: Instance) -> Iterator[tuple[Call, ...]]:
+    """Changes of devices that the blueprint does not concern, in random order."""
+    found = actions(begin(instance.blueprint).situation.home, random.Random(instance.id))
+    return (action.plan for action in found if action.device.did not in instance.blueprint.devices)
 
 
 class Meddler(Expert):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,21 +18,22 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument
+from envs.homeenv.interface import Argument, Service
 from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.language.meaning import Act, Target, spoken_step
 
 SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
+NAMED = {"turn_on": "brightness_pct"}  # by service, the argument that may be left out and whose value people name
 
 
 @dataclass(frozen=True)
 class DeviceAction:
     """One service call on one device, with the calls that enable it and the condition that holds afterwards.
 
-    `path` is the dotted path of the service, and `value` its argument (None for a service without arguments). `plan` is
-    the reference solution: the call, after the call that turns the device on if the service needs that.
+    `path` is the dotted path of the service, and `value` that of its spoken argument (None if the call gives none). `plan`
+    is the reference solution: the call, after the call that turns the device on if the service needs that.
     """
 
     device: Device
@@ -52,40 +54,57 @@ class DeviceAction:
 
     @property
     def type(self) -> ValueType | None:
-        """The type of the argument, or None for a service without arguments."""
-        arguments = self.device.spec.service_index[self.path].service.arguments
-        return arguments[0] if arguments and _takes(arguments, self.value) else None
+        """The type of the spoken argument, or None if the call gives none."""
+        return given(self._service, self.value)
+
+    @property
+    def asked(self) -> str:
+        """What people ask for: the service, or `set_` and the argument if it may be left out."""
+        return asked_for(self.service, self.type)
+
+    @property
+    def _service(self) -> Service:
+        return self.device.spec.service_index[self.path].service
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
-        return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
+        return Act(self.asked, target or Target.of(self.device, self.part), self.value, self.type)
 
 
 def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
     """Actions in random order, at most one for each service of each device.
 
-    With `devices`, only these devices are considered.
+    With `devices`, only these devices are considered. In an imported home each device comes once before one comes twice:
+    there a media player has twenty services, and a lamp three.
     """
     among = home.plan.devices if devices is None else devices
     pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
-    for device, path in pairs:
+    for device, path in _by_turns(pairs, rng) if home.plan.origin else pairs:
         if action := propose(home, device, path, rng):
             yield action
+
+
+def _by_turns(pairs: Sequence[tuple[Device, str]], rng: random.Random) -> list[tuple[Device, str]]:
+    """The pairs in rounds, each with one of every device that has some left, in one random order of the devices."""
+    dids = list(dict.fromkeys(device.did for device, _ in pairs))
+    rank = {did: number for number, did in enumerate(rng.sample(dids, len(dids)))}
+    seen = Counter[str]()
+    turns = [(seen.update([device.did]) or seen[device.did], rank[device.did], device, path) for device, path in pairs]
+    return [(device, path) for _, _, device, path in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
     """The action of calling `path` with a random value.
 
-    None if the service has several arguments, if people cannot say its value, if the home refuses the call, or if the
-    call would change nothing.
+    None if people cannot say its values, if the home refuses the call, or if the call would change nothing.
     """
-    arguments = device.spec.service_index[path].service.arguments
-    if len(arguments) > 1 and not any(argument.required for argument in arguments):
-        arguments = ()  # people ask for it as it is: "turn it on"
-    if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
+    service = device.spec.service_index[path].service
+    argument = spoken(service)
+    if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
         return None
-    return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
+    bare = argument is None or (not argument.required and rng.random() < 0.5)
+    return enact(home, device, path, None if bare else spoken_value(argument, rng))
 
 
 def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
@@ -100,7 +119,7 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     (None, False) if the home refuses a call. The given home does not change.
     """
     compiled = device.spec.service_index[path]
-    call = Call(did=device.did, service=path, args=(value,) if _takes(compiled.service.arguments, value) else ())
+    call = Call(did=device.did, service=path, args=_arguments_of(compiled.service, value))
     plan = (*_enabling(device, path, compiled), call)
     after = home.fork()
     try:
@@ -115,9 +134,28 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
 
 
-def _takes(arguments: Sequence[Argument], value: Any) -> bool:
-    """Whether a call gives an argument: not if all may be left out and there is no value."""
-    return bool(arguments) and (value is not None or any(argument.required for argument in arguments))
+def spoken(service: Service) -> Argument | None:
+    """The argument whose value people name: the required one, or one of `NAMED`."""
+    required = (one for one in service.arguments if one.required)
+    named = (one for one in service.arguments if one.name == NAMED.get(service.name))
+    return next(required, next(named, None))
+
+
+def given(service: Service, value: Any) -> Argument | None:
+    """The spoken argument if a call gives it: not if it may be left out and there is no value."""
+    argument = spoken(service)
+    return argument if argument is not None and (argument.required or value is not None) else None
+
+
+def asked_for(service: str, argument: ValueType | None) -> str:
+    """What people ask for when a call of `service` gives this argument."""
+    return f"set_{argument.name}" if argument is not None and argument.name == NAMED.get(service) else service
+
+
+def _arguments_of(service: Service, value: Any) -> tuple[Any, ...]:
+    """The arguments of a call, by position: None for those before the spoken one."""
+    argument = given(service, value)
+    return () if argument is None else (*(None for _ in service.arguments[: service.arguments.index(argument)]), value)
 
 
 def _can_be_said(kind: ValueType) -> bool:
@@ -126,9 +164,9 @@ def _can_be_said(kind: ValueType) -> bool:
 
 
 def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
-    """The call that meets the precondition: `turn_on` of the same part, if it has one."""
+    """The call that meets a precondition on the state: `turn_on` of the same part, if it has one."""
     prefix = path.removesuffix(compiled.service.name)
-    if compiled.service.requires and prefix + "turn_on" in device.spec.service_index:
+    if "self." in (compiled.service.requires or "") and prefix + "turn_on" in device.spec.service_index:
         return (Call(did=device.did, service=prefix + "turn_on"),)
     return ()
 

@@ -83,7 +83,7 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
         written = [prefix + attribute.name for _, attribute, _ in compiled.writes]
         if part not in parts or name.startswith(RUNS) or not (set(written) & set(paths) or name in ("turn_on", "turn_off")):
             continue
-        if not compiled.service.arguments:
+        if not any(argument.required for argument in compiled.service.arguments):
             yield Call(did=device.did, service=path)
         elif len(compiled.service.arguments) == 1:
             yield from _with_values(device, path, dict.fromkeys(earlier.get(device.did, at) for at in written))

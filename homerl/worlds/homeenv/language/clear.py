@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, Room
 from homerl.language.splits import Unclear
 
 
@@ -19,8 +19,13 @@ def refuse_shared_room(room: Room, home: Home) -> None:
 
 
 def refuse_shared_device(device: Device, home: Home) -> None:
-    """Raise `Unclear` if another device, in this room or in one of the same name, has the same name."""
+    """Raise `Unclear` if another device, in this room or in one of the same name, has the same name.
+
+    Of a device in no room, people say the name alone, so nothing else may have it, no room either.
+    """
     name, room = device.name.casefold(), device.room.name.casefold()
-    for other in home.plan.devices:
-        if other.name.casefold() == name and other.did != device.did and other.room.name.casefold() == room:
-            raise Unclear
+    if device.room.id == HOME and any(other.name.casefold() == name for other in home.plan.rooms):
+        raise Unclear
+    alike = (other for other in home.plan.devices if other.name.casefold() == name and other.did != device.did)
+    if any(device.room.id == HOME or other.room.name.casefold() == room for other in alike):
+        raise Unclear

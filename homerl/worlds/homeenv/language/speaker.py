@@ -19,7 +19,7 @@ from unicode_rbnf import RbnfEngine
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.types import ValueType
 from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
@@ -156,6 +156,8 @@ class Speaker:
         `Unclear` if another device has the same room and name.
         """
         refuse_shared_device(device, self.home)
+        if device.room.id == HOME:
+            return self.say("device.roomless", device=device.name)
         slots = {"room": device.room.name, "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)

@@ -18,13 +18,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from envs.documents import write_atomic
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
+from homerl.pages.templates import template
 from homerl.worlds.homeenv.pages.device_words import DeviceSummary, device_summary, say
 from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan
 
@@ -185,11 +184,7 @@ def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
 
 def render_homes(views: Sequence[HomeView]) -> str:
     """The HTML of the page."""
-    environment = Environment(
-        loader=PackageLoader("homerl.worlds.homeenv", "pages"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("home.html.jinja").render(homes=views, categories=categories(views))
+    return template(Path(__file__).with_name("home.html.jinja")).render(homes=views, categories=categories(views))
 
 
 def categories(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:

@@ -4,8 +4,9 @@ Invariants:
 - The twin is made to agree with the real home before each exchange, and every call runs there first: what the twin refuses
   never reaches the real home.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
-- Consent is a person's next message in the same dialogue, and is good for one proposal and for a few minutes.
-- Each exchange is in the journal before its reply is given.
+- Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
+- Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
+- No call is begun in the real home once the person has gone or has waited for `House.patience`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,27 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
-from envs.homeenv.plan import Plan
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
+from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
+from homerl.worlds.homeenv.serving.changes import changes_of, compared
+from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard
-from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Journal, Outcome
+from homerl.worlds.homeenv.serving.journal import Journal
+from homerl.worlds.homeenv.serving.telling import Telling, reason
+from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
 
 Mode = Literal["shadow", "confirm", "act"]
@@ -37,7 +42,10 @@ STEPS = 8  # messages of the agent for one of the person's
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
-TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
+PATIENCE_SECONDS = 60.0  # that a person waits for a reply
+MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
+
+log = logging.getLogger(__name__)
 
 
 class RealHome(Protocol):
@@ -52,24 +60,11 @@ class RealHome(Protocol):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Calls that wait for consent, and until when on the monotonic clock."""
+    """Calls that wait for consent, as the person was shown them, and until when on the monotonic clock."""
 
     made: tuple[Made, ...]
+    shown: str
     until: float
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """What came of one message of a person."""
-
-    said: str
-    reply: str = ""
-    outcome: Outcome = "said"
-    made: tuple[Made, ...] = ()
-    changes: tuple[ChangeRecord, ...] = ()
-    refusals: tuple[str, ...] = ()
-    guarded: dict[str, str] = field(default_factory=dict)
-    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +78,7 @@ class House:
     guard: Guard = field(default_factory=Guard)
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
+    patience: float = PATIENCE_SECONDS
 
 
 class Caretaker:
@@ -95,191 +91,183 @@ class Caretaker:
             raise ValueError(f"the mode {house.mode} needs a real home")
         self.home, self.agents, self.real, self.journal, self.house, self.name = home, agents, real, journal, house, name
         self.words = Words(house.language)
+        self._telling = Telling(self.words, home.plan)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
-    async def answer(self, dialogue: Sequence[Message]) -> str:
-        """The reply to the last message of a dialogue, which is a person's. Raises `InfraError` if the model fails."""
+    async def answer(self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays) -> str:
+        """The reply to the last message of a dialogue, which is a person's. Raises `InfraError` if the model fails.
+
+        `gone` tells whether the person does not wait any more; who has gone gets nothing carried out.
+        """
+        dialogue = whole(list(dialogue))
+        asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
         async with self._turn:
-            begun, said = time.monotonic(), str(dialogue[-1]["content"])
+            exchange = Exchange(str(dialogue[-1]["content"]), asker)
             try:
-                exchange = await self._exchange(dialogue, said)
+                await self._take(exchange, dialogue)
             except HomeAssistantError as error:
-                exchange = Exchange(said, self.words.say("failed", why=error), "failed", error=str(error))
+                self._fail(exchange, error, self.words.say("failed", why=reason(error)))
+            except GivenUp as error:
+                self._fail(exchange, error, self.words.say("late"))
             except AgentFault as error:
-                exchange = Exchange(said, self.words.say("unable"), "failed", error=str(error))
-            except InfraError as error:
-                self.journal.append(self._entry(Exchange(said, "", "failed", error=str(error)), time.monotonic() - begun))
+                self._fail(exchange, error, self.words.say("unable"))
+            except (InfraError, asyncio.CancelledError) as error:
+                self._fail(exchange, error, "")
                 raise
-            self.journal.append(self._entry(exchange, time.monotonic() - begun))
+            except Exception as error:  # a fault of this program: what was done until then is logged and told all the same
+                log.exception("an exchange failed")
+                self._fail(exchange, error, self.words.say("broken", why=reason(error)))
+            finally:
+                exchange.reply = whole(exchange.reply)
+                self._log(exchange)
             if exchange.outcome == "asked":
                 self._wait_for_consent(dialogue, exchange)
             return exchange.reply
 
-    async def _exchange(self, dialogue: Sequence[Message], said: str) -> Exchange:
+    async def _take(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
+        """Do what was said, or ask for consent; the exchange is filled."""
+        await exchange.asker.require()
         if self.real is not None:
-            self.home = await self.real.refreshed(self.home)
+            self.home = await exchange.asker.outlasts(self.real.refreshed(self.home))
         waiting = self._waiting.pop(_key(dialogue[:-1]), None)
-        if waiting and waiting.until > time.monotonic():
-            if self.words.assents(said):
-                return await self._consented(waiting, said)
-            if self.words.dissents(said):
-                return Exchange(said, self.words.say("declined"), "declined", waiting.made)
-        return await self._acted(await self._played(dialogue))
+        if waiting and waiting.until <= time.monotonic():
+            waiting = None
+        if waiting and self.words.assents(exchange.said):
+            await self._consented(exchange, waiting)
+        elif waiting and self.words.dissents(exchange.said):
+            exchange.means(waiting.made)
+            exchange.outcome, exchange.reply = "declined", self.words.say("declined")
+        else:
+            await exchange.asker.outlasts(self._play(exchange, dialogue))
+            await self._act(exchange)
 
-    async def _played(self, dialogue: Sequence[Message]) -> Exchange:
+    async def _play(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
         """Let the agent act in the twin."""
         visit = Visit(self.house.toolset, self.house.language, self.house.prompt)
         situation = LiveSituation.visit(self.home, visit)
         episode = Episode.begin(
             situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
         )
-        episode.messages += dialogue[:-1]
-        said, agent = str(dialogue[-1]["content"]), self.agents()
-        episode.hear(said)
-        spoke = False
+        episode.messages += _recent(dialogue)[:-1]
+        agent, spoke = self.agents(), False
+        episode.hear(exchange.said)
         while episode.outcome is None and not spoke:
             (reply,) = await replies_from(agent, episode)
-            episode.act(reply)
+            episode.act(replace(reply, message=whole(reply.message)))
             spoke = episode.messages[-1]["role"] == "assistant"
-        seen = [text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error]
-        words = episode.words_of(episode.messages[-1]).text.strip() if spoke else ""
-        made = tuple(situation.made)
-        return Exchange(said, words, "said", made, changes_of(self.home, situation.home), tuple(seen))
+        seen = (text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error)
+        exchange.reply = episode.words_of(episode.messages[-1]).text.strip() if spoke else ""
+        exchange.means(situation.made)
+        exchange.changes, exchange.refusals = changes_of(self.home, situation.home), tuple(seen)
 
-    async def _acted(self, played: Exchange) -> Exchange:
+    async def _act(self, exchange: Exchange) -> None:
         """What the mode makes of what the agent did in the twin."""
-        if not played.made:
-            refused = "refused" if played.refusals else "said"
-            return replace(played, outcome=refused, reply=played.reply or self._unable(played))
-        guarded = self.house.guard.needs_consent(self.home, played.made, played.said)
+        if not exchange.calls:
+            exchange.outcome = "refused" if exchange.refusals else "said"
+            exchange.reply = exchange.reply or self._unable(exchange)
+            return
+        changed = [change.did for change in exchange.changes]
+        exchange.guarded = self.house.guard.needs_consent(self.home, exchange.made, exchange.said, changed)
         if self.house.mode == "shadow":
-            key = "shadow" if played.changes else "shadow_nothing"
-            reply = self.words.say(key, changes=self._shown(played.made, played.changes))
-            return replace(played, outcome="shadowed", reply=reply, guarded=guarded)
-        if self.house.mode == "confirm" or guarded:
-            key = "ask_guarded" if guarded else "ask"
-            reply = self.words.say(key, changes=self._shown(played.made, played.changes))
-            return replace(played, outcome="asked", reply=reply, guarded=guarded)
-        return await self._done(played)
+            key = "shadow" if exchange.changes else "shadow_nothing"
+            exchange.outcome, exchange.reply = "shadowed", self.words.say(key, changes=self._shown(exchange))
+        elif self.house.mode == "confirm" or exchange.guarded:
+            self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
+        else:
+            await self._do(exchange)
 
-    async def _consented(self, proposal: Proposal, said: str) -> Exchange:
-        """Carry out a proposal, if the twin, as it is now, still allows it."""
+    def _ask(self, exchange: Exchange, key: str) -> None:
+        exchange.outcome, exchange.reply = "asked", self.words.say(key, changes=self._shown(exchange))
+
+    async def _consented(self, exchange: Exchange, proposal: Proposal) -> None:
+        """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
+        exchange.means(proposal.made)
         twin = self.home.fork()
         try:
             for one in proposal.made:
                 twin.call(one.did, one.service, (), one.arguments)
         except Refused as refusal:
-            why = self.words.say("refused", why=refusal.message)
-            return Exchange(said, why, "refused", proposal.made, refusals=(str(refusal),))
-        return await self._done(Exchange(said, "", "done", proposal.made, changes_of(self.home, twin)))
+            exchange.outcome, exchange.refusals = "refused", (str(refusal),)
+            exchange.reply = self.words.say("refused", why=refusal.message)
+            return
+        exchange.changes = changes_of(self.home, twin)
+        if self._shown(exchange) != proposal.shown:
+            self._ask(exchange, "ask_again")
+        else:
+            await self._do(exchange)
 
-    async def _done(self, meant: Exchange) -> Exchange:
-        """Carry out calls in the real home, and compare it with the twin."""
-        assert self.real is not None
+    async def _do(self, exchange: Exchange) -> None:
+        """Carry out calls in the real home, and compare it with the twin. The log says first that it is about to happen."""
+        self._log(replace(exchange, outcome="acting", reply=""))
+        await self._carry_out(exchange)
+        exchange.outcome = exchange.result
+        blind = ""
         try:
-            for one in meant.made:
-                await self.real.carry_out(self.home, one)
+            await self._compare(exchange)
         except HomeAssistantError as error:
-            self.home = await self.real.refreshed(self.home)
-            return replace(meant, outcome="failed", reply=self.words.say("failed", why=error), error=str(error))
-        changes = await self._compared(meant.changes)
-        reply = meant.reply or self.words.say("done")
-        if wrong := [change for change in changes if change.differs and _asked_for(change, meant.made)]:
-            reply += " " + self.words.say("differs", changes="; ".join(self._is(change) for change in wrong))
-        return replace(meant, outcome="done", reply=reply, changes=changes)
+            exchange.errors.append(str(error))
+            blind = self.words.say("unseen", why=reason(error))
+        exchange.reply = " ".join(filter(None, [self._telling.report(exchange), blind]))
 
-    async def _compared(self, changes: Sequence[ChangeRecord]) -> tuple[ChangeRecord, ...]:
-        """The changes with what the real home has come to, once it agrees or has had time to."""
+    async def _carry_out(self, exchange: Exchange) -> None:
+        """Make the calls one after the other, until one fails: the next may rest on it."""
         assert self.real is not None
-        until = time.monotonic() + self.house.settle
+        for call in exchange.calls:
+            await exchange.asker.require()
+            call.fate = "sent"
+            try:
+                await self.real.carry_out(self.home, call.made)
+            except Exception as error:  # whatever it was, the calls before it stand and are to be told
+                call.fate = "failed"
+                exchange.errors.append(str(error) or type(error).__name__)
+                return
+            call.fate = "done"
+
+    async def _compare(self, exchange: Exchange) -> None:
+        """Look what the real home has come to, once it agrees or has had time to. Only what was done is waited for."""
+        assert self.real is not None
+        done, until = {one.did for one in exchange.done}, time.monotonic() + self.house.settle
         while True:
             self.home = await self.real.refreshed(self.home)
-            compared = tuple(_compare(change, self.home) for change in changes)
-            if not any(change.differs for change in compared) or time.monotonic() > until:
-                return compared
+            exchange.changes = tuple(compared(change, self.home) for change in exchange.changes)
+            late = any(change.differs for change in exchange.changes if exchange.outcome == "done" or change.did in done)
+            if not late or time.monotonic() > until:
+                return
             await asyncio.sleep(min(0.25, self.house.settle))
+
+    def _fail(self, exchange: Exchange, error: BaseException, words: str) -> None:
+        """End an exchange that an error has ended. What was done before is told first."""
+        exchange.errors.append(str(error) or type(error).__name__)
+        exchange.outcome = exchange.result
+        told = self._telling.report(exchange) if exchange.done else ""
+        exchange.reply = " ".join(filter(None, [told, words]))
 
     def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
         key = _key([*dialogue, {"role": "assistant", "content": exchange.reply}])
-        self._waiting[key] = Proposal(exchange.made, time.monotonic() + CONSENT_SECONDS)
+        self._waiting[key] = Proposal(tuple(exchange.made), self._shown(exchange), time.monotonic() + CONSENT_SECONDS)
         while len(self._waiting) > PROPOSALS:
             del self._waiting[next(iter(self._waiting))]
 
-    def _unable(self, played: Exchange) -> str:
-        if not played.refusals:
+    def _unable(self, exchange: Exchange) -> str:
+        if not exchange.refusals:
             return self.words.say("unable")
-        _, _, why = played.refusals[-1].removeprefix("refused: ").partition(": ")
-        return self.words.say("refused", why=why or played.refusals[-1])
+        _, _, why = exchange.refusals[-1].removeprefix("refused: ").partition(": ")
+        return self.words.say("refused", why=why or exchange.refusals[-1])
 
-    def _shown(self, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> str:
-        """Changes that were asked for in words; calls whose effect the twin does not show are named by their service."""
-        changed = {change.did for change in changes}
-        unseen = [one for one in made if one.did not in changed]
-        main = [change for change in changes if _asked_for(change, made)]
-        changes = [c for c in changes if c in main or c.did not in {one.did for one in main}]
-        shown = [
-            self.words.say("change", device=c.device, path=_plain(c.path), before=_value(c.before), after=_value(c.after))
-            for c in changes
-        ]
-        shown += [
-            self.words.say("action", device=called(self.home.plan, one.did), service=_plain(one.service)) for one in unseen
-        ]
-        return "; ".join(shown)
+    def _shown(self, exchange: Exchange) -> str:
+        return self._telling.shown(self.home, exchange.made, exchange.changes)
 
-    def _is(self, change: ChangeRecord) -> str:
-        return self.words.say("is", device=change.device, path=_plain(change.path), actual=_value(change.actual))
-
-    def _entry(self, exchange: Exchange, seconds: float) -> Entry:
-        return Entry(
-            time=datetime.now(UTC), mode=self.house.mode, agent=self.name, said=exchange.said, reply=exchange.reply,
-            outcome=exchange.outcome, changes=exchange.changes, refusals=exchange.refusals, guarded=exchange.guarded,
-            calls=tuple(CallRecord(did=m.did, service=m.service, arguments=dict(m.arguments)) for m in exchange.made),
-            error=exchange.error, seconds=round(seconds, 3),
-        )  # fmt: skip
+    def _log(self, exchange: Exchange) -> None:
+        self.journal.append(exchange.entry(self.house.mode, self.name))
 
 
-def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
-    """What differs between two states of a home, of its devices alone, without what devices keep to themselves."""
-    plan, later = before.plan, after.fork()
-    later.advance(TRAVEL_SECONDS)
-    return tuple(
-        ChangeRecord(
-            did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after,
-            settled=later.values[one.slot],
-        )
-        for one in before.diff(after)
-        if (slot := plan.slots[one.slot]).owner in plan.by_did and not getattr(slot.type, "internal", False)
-    )  # fmt: skip
-
-
-def called(plan: Plan, did: str) -> str:
-    """The name of a device, with its room if another device has the same name."""
-    device = plan.by_did[did]
-    alike = sum(other.name == device.name for other in plan.devices) > 1
-    return f"{device.room.name} {device.name}" if alike else device.name
-
-
-def _compare(change: ChangeRecord, home: Home) -> ChangeRecord:
-    actual = home.get(change.did, change.path)
-    same = actual in (change.after, change.settled)
-    return change.model_copy(update={"actual": None if same else actual, "differs": not same})
-
-
-def _asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
-    """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
-    name = change.path.rpartition(".")[2]
-    return name == "state" or any(one.did == change.did and name in one.arguments for one in made)
+def _recent(dialogue: Sequence[Message]) -> Sequence[Message]:
+    """What the agent reads of a dialogue: it begins and ends with words of the person."""
+    last = dialogue[-MOST_MESSAGES:]
+    return last[next(at for at, message in enumerate(last) if message["role"] == "user") :]
 
 
 def _key(dialogue: Sequence[Message]) -> str:
     """A hash of a dialogue so far: which conversation it is, since a request carries all of it."""
     said = [(message["role"], message["content"]) for message in dialogue]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=16).hexdigest()
-
-
-def _plain(path: str) -> str:
-    return path.replace("_", " ").replace(".", " ")
-
-
-def _value(value: Any) -> str:
-    return "nothing" if value is None else str(value)

@@ -54,6 +54,9 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
                 min=1, help="most messages of the model for one sentence; 1 for a model that was not taught to end"
             ),
         ] = 8,
+        patience: Annotated[
+            float, typer.Option(min=1, help="seconds for one sentence; what was not begun by then is not done")
+        ] = 60,
         host: Annotated[
             str, typer.Option(help="address to listen on; others than this machine's own need a key")
         ] = "127.0.0.1",
@@ -75,7 +78,8 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         for did in allow or ():
             one_of("--allow", did, twin.plan.by_did)
         name, factory = agents(model, served, cpu, max_tokens)
-        house = House(mode, toolset, language, prompt, Guard(frozenset(allow or ())), steps=steps)  # type: ignore[arg-type]
+        guard = Guard(frozenset(allow or ()))
+        house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
         console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
         console.print(f"what it does: http://{host}:{port}/ (log: {log})")
@@ -94,23 +98,23 @@ def _key(variable: str | None) -> str | None:
 
 
 def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:
-    """The twin, and the real home or None. Raises `InputError` or `HomeAssistantError`."""
+    """The twin, and the real home or None. Raises `InputError`."""
     if url is None:
         if mode != "shadow" or file is None:
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
         return _loaded(file), None
 
-    from homerl.homeassistant.client import connect, token_from
+    from homerl.homeassistant.client import token_from
+    from homerl.homeassistant.command import fetched
+    from homerl.homeassistant.errors import HomeAssistantError
     from homerl.homeassistant.importing import import_home
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
-    token = token_from(token_env)
-
-    async def imported() -> Home:
-        async with connect(url, token) as client:
-            return import_home(await client.listing()).home
-
-    return _loaded(file) if file else asyncio.run(imported()), HomeAssistant(url, token)
+    try:
+        real = HomeAssistant(url, token_from(token_env))
+    except HomeAssistantError as error:
+        raise InputError(str(error)) from None
+    return _loaded(file) if file else import_home(fetched(url, token_env)).home, real
 
 
 def _loaded(file: Path) -> Home:
@@ -124,10 +128,16 @@ def view_agent(
     out: Annotated[Path | None, typer.Option(help="default: beside the log")] = None,
 ) -> None:
     """Write a page of what a served agent did, or would have done, day by day."""
-    from homerl.worlds.homeenv.serving.journal import read_journal
+    from homerl.worlds.homeenv.serving.journal import OWNER_ALONE, read_log
     from homerl.worlds.homeenv.serving.page import journal_page
 
-    entries = read_journal(log)
+    found = read_log(log)
+    if found.damaged and not found.entries:
+        first = found.damaged[0]
+        raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
     page = out or log.with_suffix(".html")
-    write_atomic(page, journal_page(entries))
-    console.print(f"{page}: {len(entries)} exchanges")
+    write_atomic(page, journal_page(found.entries, found.damaged))
+    page.chmod(OWNER_ALONE)
+    console.print(f"{page}: {len(found.entries)} exchanges")
+    for line in found.damaged:
+        console.print(f"{log}:{line.line} is damaged ({line.why})")

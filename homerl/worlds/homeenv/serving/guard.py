@@ -1,34 +1,40 @@
 """Which calls need a person's consent.
 
-Invariants: a guarded device is never acted on without consent, unless its owner allowed it by id and the speaker's own words
-name it. So no name, state or title of a device in the home can bring an agent to open a lock that nobody spoke of.
+Invariants:
+- A device is guarded by its kind, its names, the names of its room, or by what it drives. Whatever acts on things that the
+  twin does not show, such as a script, is guarded; so is a cover unless its class is known to be harmless.
+- A guarded device is never acted on without consent, unless its owner allowed it by id and the speaker's own words name it
+  in full. So no name, state or title of a device in the home can bring an agent to open a lock that nobody spoke of.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from envs.documents import read_yaml
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from homerl.homeassistant.rooms import SPACELESS
+from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.naming import called_in_full, names, plain, rooms_of
 
-KINDS = frozenset("lock alarm_control_panel alarm_panel garage_door opener oven stove gas_valve valve water_heater".split())
-OPENINGS = frozenset("garage gate door".split())  # classes of covers that let somebody in
-DANGEROUS = re.compile(
-    r"\b(locks?|alarms?|garage|gates?|oven|stove|cooker|hob|safe|boiler)\b|锁|报警|车库|大门|烤箱|炉|灶", re.I
+FILE = Path(__file__).parent / "guard.yaml"
+KINDS = frozenset(  # these open the home, arm it, or can set it on fire
+    "lock alarm_control_panel alarm_panel garage_door opener oven stove gas_valve valve water_heater".split()
 )
-WORD = re.compile(r"[^\W\d_]{3,}|[\u3400-\u9fff]")
-
-
-def is_guarded(device: Device) -> bool:
-    """Whether a device opens the home, arms it, or can set it on fire: by its kind, or by its name or id."""
-    data = device.spec.userdata
-    if data.category in KINDS or (data.category == "cover" and OPENINGS & {data.subcategory, *data.tags}):
-        return True
-    controllable = bool(device.spec.service_index)
-    return controllable and bool(DANGEROUS.search(f"{device.name} {device.did.replace('_', ' ').replace('.', ' ')}"))
+INDIRECT = frozenset("script scene automation button input_button group".split())  # their effects are not in the twin
+HARMLESS_COVERS = frozenset("awning blind curtain damper shade shutter".split())  # another class may let somebody in
+DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
+    "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
+    "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
+)
+COMPOUND = 6  # letters from which on a word is found within others: Garagentor
+ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
 
 
 @dataclass(frozen=True)
@@ -37,26 +43,88 @@ class Guard:
 
     allowed: frozenset[str] = frozenset()
 
-    def needs_consent(self, home: Home, made: Sequence[Made], said: str) -> dict[str, str]:
-        """The guarded devices of these calls that need consent, each with the reason."""
-        return dict(self._held_back(home, made, said))
+    def needs_consent(self, home: Home, made: Sequence[Made], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
+        """The guarded devices among those called and `changed` that need consent, each with the reason."""
+        dids = dict.fromkeys([*(one.did for one in made), *changed])
+        return dict(self._held_back(home, dids, said))
 
-    def _held_back(self, home: Home, made: Sequence[Made], said: str) -> Iterator[tuple[str, str]]:
-        for did in dict.fromkeys(one.did for one in made):
+    def _held_back(self, home: Home, dids: Iterable[str], said: str) -> Iterator[tuple[str, str]]:
+        for did in dids:
             device = home.plan.by_did[did]
-            if not is_guarded(device):
+            if not is_guarded(home, device):
                 continue
             if did not in self.allowed:
                 yield did, "guarded"
-            elif not names(said, device):
+            elif not names(said, home, device):
                 yield did, "not named"
 
 
-def names(said: str, device: Device) -> bool:
-    """Whether words of a person name a device: they share a word with its name, its kind or its id."""
-    known = f"{device.name} {device.spec.category} {device.did}".replace("_", " ").replace(".", " ")
-    return bool(_words(said) & (_words(known) - {"the", "and"}))
+def is_guarded(home: Home, device: Device, within: frozenset[str] = frozenset()) -> bool:
+    """Whether a device may open the home, arm it, or set it on fire, itself or by what it drives.
+
+    `within` are the groups by which it was reached, since groups may hold each other.
+    """
+    if _by_kind(device):
+        return True
+    if not device.spec.service_index:
+        return False
+    within |= {device.did}
+    return _by_name(home, device) or any(_is_guarded_member(home, one, within) for one in _members(home, device))
 
 
-def _words(text: str) -> set[str]:
-    return {word.removesuffix("s") for word in WORD.findall(text.casefold())}
+def _by_kind(device: Device) -> bool:
+    data = device.spec.userdata
+    if data.category == "cover":
+        return data.subcategory not in HARMLESS_COVERS
+    return data.category in KINDS | INDIRECT
+
+
+def _by_name(home: Home, device: Device) -> bool:
+    return _tells([*called_in_full(home, device), *rooms_of(home, device), device.did], device.spec.category)
+
+
+def _members(home: Home, device: Device) -> Iterator[str]:
+    """The entities that a device lists, such as those of a group."""
+    for value in home.state_of(device.did).values():
+        if isinstance(value, tuple):
+            yield from (one for one in value if isinstance(one, str) and ENTITY.fullmatch(one))
+
+
+def _is_guarded_member(home: Home, did: str, within: frozenset[str]) -> bool:
+    """Whether a member of a group is guarded. Of one that the home does not have, only the id is known."""
+    if did in within:
+        return False
+    if (device := home.plan.by_did.get(did)) is not None:
+        return is_guarded(home, device, within)
+    kind = domain_of(did)
+    return kind in KINDS | INDIRECT | {"cover"} or _tells([did], kind)
+
+
+def _tells(texts: Iterable[str], category: str) -> bool:
+    """Whether a text says that a device of this category is to be guarded."""
+    groups = ("acts",) if category in DECLARED else ("acts", "places")
+    return any(_words(group).search(_without_harmless(text)) for text in texts for group in groups)
+
+
+@cache
+def _words(group: str) -> re.Pattern[str]:
+    listed: dict[str, list[str]] = read_yaml(FILE).data[group]
+    return re.compile("|".join(_pattern(word) for words in listed.values() for word in words))
+
+
+def _pattern(word: str) -> str:
+    if len(word) >= COMPOUND or SPACELESS.search(word):
+        return re.escape(word)
+    return rf"\b{re.escape(word)}s?\b"
+
+
+def _without_harmless(text: str) -> str:
+    told = plain(text)
+    for word in _harmless():
+        told = told.replace(word, " ")
+    return told
+
+
+@cache
+def _harmless() -> tuple[str, ...]:
+    return tuple(read_yaml(FILE).data["harmless"])

@@ -1,12 +1,17 @@
-"""The log of a served agent: one line of JSON for each thing that a person said.
+"""The log of a served agent: one line of JSON for each thing that a person said, and one before the calls for it.
 
-Invariants: lines are only ever appended, each whole and on disk before the person hears the answer; no token is in it.
+Invariants:
+- Lines are only ever appended, each whole and on disk before the home is touched or the person hears the answer.
+- No token is in it, and of codes given as arguments only that there was one. Only its owner reads the file.
+- A line that cannot be read costs no other one, and is told.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -15,22 +20,30 @@ from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.model import Model
+from homerl.homeassistant.privacy import CODES
 
-Outcome = Literal["said", "shadowed", "asked", "done", "refused", "failed", "declined"]
+OWNER_ALONE = 0o600  # the mode of a log: it says what people said, and when they are at home
+SHOWN = 200  # characters of a damaged line
+Outcome = Literal["said", "shadowed", "asked", "acting", "done", "partly", "refused", "failed", "declined"]
+Fate = Literal["meant", "sent", "done", "failed"]
 
 
 class CallRecord(Model):
-    """A service call as the twin of the home carried it out."""
+    """A service call as the twin of the home carried it out, and what became of it in the real home.
+
+    `fate`: `meant` (not sent), `sent` (nothing is known of its end), `done`, `failed`.
+    """
 
     did: str
     service: str
     arguments: dict[str, Any] = {}
+    fate: Fate = "meant"
 
 
 class ChangeRecord(Model):
     """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
 
-    `actual` is the value in the real home afterwards, if it was another one.
+    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at.
     """
 
     did: str
@@ -41,13 +54,16 @@ class ChangeRecord(Model):
     settled: Any = None
     actual: Any = None
     differs: bool = False
+    compared: bool = False
 
 
 class Entry(Model):
-    """One exchange.
+    """One exchange, or its beginning.
 
-    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `done`, `refused` (the twin
-    refused every call), `failed` (Home Assistant did not do it), `declined` (consent was not given).
+    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `acting` (its calls are about
+    to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call), `failed` (Home Assistant
+    did not do it), `declined` (consent was not given).
+    An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
@@ -65,50 +81,91 @@ class Entry(Model):
     seconds: float = 0.0
 
 
+def exchanges(entries: Iterable[Entry]) -> list[Entry]:
+    """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
+    return list({(entry.time, entry.said): entry for entry in entries}.values())
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A line of a log that is no exchange: its number from 1, what is wrong with it, and its beginning."""
+
+    line: int
+    why: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a log holds, in the order of its lines."""
+
+    entries: tuple[Entry, ...] = ()
+    damaged: tuple[Damaged, ...] = ()
+
+
 class Journal:
-    """A file of entries."""
+    """A file of entries. Raises `InputError` if it cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _end_cut_line(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            open(path, "ab", opener=_of_owner).close()
+            path.chmod(OWNER_ALONE)  # one of an earlier version too
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"the log cannot be written ({reason})", str(path), "name another file with --log") from None
 
     def append(self, entry: Entry) -> None:
         """Write an entry to disk."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(entry.model_dump_json() + "\n")
+        text = json.dumps(without_codes(entry.model_dump(mode="json")), ensure_ascii=False)
+        with open(self.path, "ab+", opener=_of_owner) as file:
+            if file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
+                file.write(b"\n")  # a crash has cut the last line
+            file.write(text.encode("utf-8", "replace") + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
+    def log(self) -> Log:
+        """All that was written."""
+        return read_log(self.path)
+
     def entries(self) -> list[Entry]:
-        """All entries, in order. Raises `InputError` if a line is none; a last line that a crash cut is left out."""
-        return read_journal(self.path)
+        """All entries, in order."""
+        return list(self.log().entries)
 
 
-def read_journal(path: Path) -> list[Entry]:
-    """The entries of a log, in order. Raises `InputError` if there is no such file or a line is none of it."""
-    return list(_entries(path))
+def read_log(path: Path) -> Log:
+    """A log. Raises `InputError` if there is no such file.
 
-
-def _end_cut_line(path: Path) -> None:
-    """End a line that a crash has cut, so that the next entry has a line of its own."""
-    if path.exists() and (text := path.read_bytes()) and not text.endswith(b"\n"):
-        with path.open("ab") as file:
-            file.write(b"\n")
-
-
-def _entries(path: Path) -> Iterator[Entry]:
+    What stands behind the last line break is being written, or was cut by a crash. It is left out if it is no entry.
+    """
     if not path.exists():
         raise InputError("there is no such log", str(path), "name the file of `homerl serve-agent --log`")
-    lines = path.read_text("utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            yield Entry.model_validate_json(line)
-        except ValidationError as error:
-            if "JSON" in str(error.errors()[0]["msg"]):
-                continue  # a crash cut it
-            first = error.errors()[0]
-            where = f"{path}:{number}"
-            raise InputError(
-                f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where, "is it a log of an agent?"
-            ) from None
+    *lines, last = path.read_bytes().split(b"\n")  # other signs that end a line may stand in a sentence
+    read = [_read(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if isinstance(unfinished := _read(len(lines) + 1, last), Entry):
+        read.append(unfinished)
+    entries = exchanges(one for one in read if isinstance(one, Entry))
+    return Log(tuple(entries), tuple(one for one in read if isinstance(one, Damaged)))
+
+
+def without_codes(value: Any) -> Any:
+    """JSON data with `***` in place of the codes of locks and alarms."""
+    if isinstance(value, Mapping):
+        return {key: "***" if key in CODES else without_codes(part) for key, part in value.items()}
+    return [without_codes(part) for part in value] if isinstance(value, list) else value
+
+
+def _read(number: int, line: bytes) -> Entry | Damaged:
+    text = line.decode("utf-8", "replace")  # a crash may cut a character
+    try:
+        return Entry.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return Damaged(number, f"{where}: {first['msg']}" if where else first["msg"], text[:SHOWN])
+
+
+def _of_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, OWNER_ALONE)

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from homerl.worlds.homeenv.serving.journal import Entry
+from homerl.pages.templates import template, words
+from homerl.worlds.homeenv.serving.journal import Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
     "said": "answered", "shadowed": "would have acted", "asked": "asked for consent", "done": "acted",
+    "acting": "was stopped while it acted", "partly": "acted in part",
     "refused": "could not", "failed": "failed", "declined": "left it",
 }  # fmt: skip
 
@@ -46,12 +47,8 @@ def days(entries: Sequence[Entry]) -> Iterator[Day]:
         yield Day(day, tuple(of_day))
 
 
-def journal_page(entries: Sequence[Entry]) -> str:
-    """The page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("homerl.worlds.homeenv", "serving"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["plain"] = lambda path: str(path).replace("_", " ").replace(".", " ")
-    environment.filters["value"] = lambda value: "nothing" if value is None else str(value)
-    return environment.get_template("journal.html.jinja").render(days=list(days(entries)), meaning=MEANING, entries=entries)
+def journal_page(entries: Sequence[Entry], damaged: Sequence[Damaged] = ()) -> str:
+    """The page as HTML. Damaged lines of the log stand before the days."""
+    filters = {"plain": lambda path: words(path).replace(".", " "), "value": lambda v: "nothing" if v is None else str(v)}
+    journal = template(Path(__file__).with_name("journal.html.jinja"), **filters)
+    return journal.render(days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged)

@@ -5,6 +5,8 @@ Invariant: the token is sent to Home Assistant and nowhere else.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pydantic import SecretStr
 
 from envs.homeenv.home import Home
@@ -20,9 +22,9 @@ class HomeAssistant:
         self.url, self._token = url, token
 
     async def refreshed(self, twin: Home) -> Home:
-        """The twin with the states that Home Assistant has now."""
+        """The twin with the states that Home Assistant has now, at this moment."""
         async with connect(self.url, self._token) as client:
-            return refresh(twin, await client.states())
+            return refresh(twin, await client.states(), datetime.now(UTC))
 
     async def carry_out(self, twin: Home, made: Made) -> None:
         """Call the service that a call of the twin stands for, and wait until it is carried out."""

@@ -2,8 +2,9 @@
 
 Invariants:
 - It never returns tool calls: the caretaker makes the calls, so that Home Assistant cannot make them behind its back.
-- A request needs JSON as its content type and a host that was asked for, so that no web page in a browser can send one.
-- On an address other than the loopback every request needs the key.
+- A request needs JSON as its content type and this machine as its host, so that no web page in a browser can send one.
+- On an address other than the loopback every request needs the key. A browser sends it as a password, for the page alone.
+- Nothing is carried out for a client that has hung up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import re
 import time
+from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +30,7 @@ try:
     import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
     from starlette.routing import Route
 except ModuleNotFoundError as missing:
     raise InputError(
@@ -35,8 +38,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 LONGEST = 200_000  # bytes of a request
-MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
-LOCAL = ("localhost", "127.0.0.1", "::1")
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]@:/\s]+))(?::\d+)?", re.IGNORECASE)  # as the header has it
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,17 @@ class Address:
         if self.key is None and not is_loopback(self.host):
             remedy = "name the environment variable that holds a key: --key-env AGENT_KEY"
             raise InputError(f"everybody who reaches {self.host} could speak to your home", "--host", remedy)
+        if self.key is not None and not re.fullmatch(r"[!-~]+", self.key):
+            remedy = "take letters, digits and signs of ASCII, without spaces"
+            raise InputError("the key has characters that HTTP does not carry", "--key-env", remedy)
 
 
 class BadRequest(Exception):
     """A request that is refused, with its HTTP status."""
 
-    def __init__(self, status: int, what: str) -> None:
+    def __init__(self, status: int, what: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(what)
-        self.status = status
+        self.status, self.headers = status, headers
 
 
 class Endpoint:
@@ -75,7 +80,7 @@ class Endpoint:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/", self._page),
             ],
-            exception_handlers={BadRequest: _refused, InfraError: _failed},
+            exception_handlers={BadRequest: _refused, InfraError: _failed, InputError: _unreadable},
         )
 
     async def _models(self, request: Request) -> Response:
@@ -84,26 +89,33 @@ class Endpoint:
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _page(self, request: Request) -> Response:
-        self._admit(request)
-        return HTMLResponse(journal_page(self.caretaker.journal.entries() if self.caretaker.journal.path.exists() else []))
+        self._admit(request, browser=True)
+        log = self.caretaker.journal.log()
+        return HTMLResponse(journal_page(log.entries, log.damaged))
 
     async def _chat(self, request: Request) -> Response:
         self._admit(request)
         body = await _body(request)
-        reply = await self.caretaker.answer(dialogue_of(body))
+        reply = await self.caretaker.answer(dialogue_of(body), request.is_disconnected)
         if body.get("stream"):
             return StreamingResponse(_stream(self.caretaker.name, reply), media_type="text/event-stream")
         return JSONResponse(_completion(self.caretaker.name, reply))
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request, browser: bool = False) -> None:
         """Refuse a request that does not come from a program of this machine, or that lacks the key."""
         if self.address.key is None:
-            if request.url.hostname not in LOCAL:
-                raise BadRequest(403, f"the host '{request.url.hostname}' is not this machine")
-            return
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self.address.key.encode()):
-            raise BadRequest(401, "the key is missing or wrong")
+            self._admit_local(request.headers.getlist("host"))
+        elif not hmac.compare_digest(_key_of(request, browser).encode(), self.address.key.encode()):
+            asks = {"WWW-Authenticate": 'Basic realm="homerl, the key as password"'} if browser else None
+            raise BadRequest(401, "the key is missing or wrong", asks)
+
+    def _admit_local(self, hosts: Sequence[str]) -> None:
+        """Refuse a name that was made to point here."""
+        found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if found is None or not is_loopback((found[1] or found[2]).lower()):
+            named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
+            here = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+            raise BadRequest(403, f"{named}: ask for {here}, or serve with --host and --key-env")
 
 
 def is_loopback(host: str) -> bool:
@@ -114,6 +126,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _key_of(request: Request, browser: bool) -> str:
+    """The key that a request brings: as a token, or, from a browser, as the password of any user."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip()
+    if not browser or scheme.lower() != "basic":
+        return ""
+    try:
+        return b64decode(given, validate=True).decode("utf-8").partition(":")[2]
+    except ValueError:  # it is no password
+        return ""
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -145,7 +170,7 @@ def dialogue_of(body: Mapping[str, Any]) -> list[Message]:
     dialogue = [message for message in told if message["role"] in ("user", "assistant") and message["content"]]
     if not dialogue or dialogue[-1]["role"] != "user":
         raise BadRequest(400, "the last message must be the user's")
-    return dialogue[-MOST_MESSAGES:]
+    return dialogue
 
 
 def _text(content: Any) -> str:
@@ -179,11 +204,15 @@ async def _stream(model: str, reply: str) -> AsyncIterator[str]:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadRequest)
-    return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, error.status)
+    return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, error.status, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": {"message": f"the model did not answer: {error}", "type": "server_error"}}, 503)
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 500)
 
 
 async def serve(caretaker: Caretaker, address: Address) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from envs.homeenv.devices import Device
@@ -21,13 +22,13 @@ from envs.personalhome.scene.transcript import SceneFact
 from envs.personalhome.shown import shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.words import words_for
+from homerl.pages.templates import template
 from homerl.play.dialogue import ShownStep, dialogue
 from homerl.worlds.personalhome.bench.results import final_words
 from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, Plans
 from homerl.worlds.personalhome.pages import task_view
 from homerl.worlds.personalhome.pages.household import in_words
 from homerl.worlds.personalhome.pages.replay import Mark, Marks, Replay
-from homerl.worlds.personalhome.pages.templates import template
 from homerl.worlds.personalhome.pages.timeline import Entry, Timeline, by_hour, by_month
 from homerl.worlds.personalhome.verdicts import goals_in_words
 
@@ -276,4 +277,4 @@ def fact_in_words(fact: SceneFact) -> str:
 def render_household(household: Household, replay: Replay | None = None) -> str:
     """The page as HTML: a household, and if there is one an episode in it."""
     page = HouseholdPage(household, EpisodeView(replay) if replay else None)
-    return template("household.html.jinja").render(page=page, episode=page.episode)
+    return template(Path(__file__).with_name("household.html.jinja")).render(page=page, episode=page.episode)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from homerl.pages.templates import template
 from homerl.worlds.personalhome.judge.household import HOME
 from homerl.worlds.personalhome.judge.human import COLUMNS, Item
 from homerl.worlds.personalhome.judge.words import words
-from homerl.worlds.personalhome.pages.templates import template
 
 TRAITS = ("role", "age", "gender", "occupation")
 TEXTS = ("persona", "lifestyle", "preference")
@@ -24,7 +25,7 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     ids = [item.item_id for item in items]
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
-    return template("judge_check.html.jinja").render(
+    return template(Path(__file__).with_name("judge_check.html.jinja")).render(
         items=items, said=words(language).check, language=language, columns=COLUMNS, page=_key(ids),
         called=called, traits=traits, texts=texts, name=_name,
     )  # fmt: skip

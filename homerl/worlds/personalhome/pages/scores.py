@@ -5,10 +5,12 @@ Invariants: the page needs no other file and no script; every text of a run is e
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from homerl.pages.templates import template
 from homerl.worlds.personalhome.bench.report import Report
-from homerl.worlds.personalhome.pages.templates import template
 
 
 def render_scores(report: Report) -> str:
     """The page as HTML."""
-    return template("scores.html.jinja").render(report=report)
+    return template(Path(__file__).with_name("scores.html.jinja")).render(report=report)

@@ -17,12 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from envs.documents import InputError, write_atomic
 from envs.simuhome import load, passage
 from envs.simuhome.config import VARIABLES
 from envs.simuhome.home import Home
+from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
@@ -349,12 +348,8 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
 
 def render_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("homerl.worlds.simuhome", "pages"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"words": lambda text: str(text).replace("_", " ")}
-    return environment.get_template("episode.html.jinja").render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
+    shown = template(Path(__file__).with_name("episode.html.jinja"))
+    return shown.render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
 
 
 def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:

@@ -184,7 +184,7 @@ def operation(home: Home, target: Target, rng: random.Random) -> Operation | Non
     for path in rng.sample(paths, len(paths)):
         flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
         action = None if flicker else propose(home, device, path, rng)
-        if action and action.service not in UNTOLD and action.value not in TRIVIAL:
+        if action and action.asked == action.service and action.service not in UNTOLD and action.value not in TRIVIAL:
             return Operation(action.service, action.value, action.type)
     return None
 

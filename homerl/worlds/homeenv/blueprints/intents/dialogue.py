@@ -16,7 +16,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, asked_for, enact, given, spoken
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import after, as_it_was, can_be_told, changed, restore
@@ -116,9 +116,11 @@ def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     acts = []
     for call in calls:
         part, _, name = call.service.rpartition(".")
-        arguments = device.spec.service_index[call.service].service.arguments
-        value = call.args[0] if call.args else None
-        acts.append(Act(name, Target.of(device, part), value, arguments[0] if arguments else None))
+        service = device.spec.service_index[call.service].service
+        type = spoken(service)
+        value = next(iter(call.args[service.arguments.index(type) :]), None) if type else None
+        told = given(service, value)
+        acts.append(Act(asked_for(name, told), Target.of(device, part), value, told))
     return tuple(acts)
 
 
@@ -186,8 +188,8 @@ def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> Dev
     path = f"{part}.{action.service}" if part else action.service
     if path not in device.spec.service_index:
         return None
-    arguments = device.spec.service_index[path].service.arguments
-    if len(arguments) != (action.value is not None):
+    service = device.spec.service_index[path].service
+    if (given(service, action.value) is None) != (action.value is None):
         return None
     again = enact(home, device, path, action.value)
     return again if again is not None and is_effective(home, again) else None

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from serving import OtherHome, Says, Served
+from serving import OtherHome, Says, Served, device_of
+from written_home import Row, written_home
 
+from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import Message
@@ -29,11 +31,31 @@ def home(plan_home: Home) -> Home:
 @pytest.fixture
 def serve(home: Home, tmp_path: Path):
     def made(
-        mode: str, *messages: Message | str, allowed: Sequence[str] = (), language: str = "en", steps: int = 8
-    ) -> Served:
+        mode: str, *messages: Message | str, allowed: Sequence[str] = (), language: str = "en", steps: int = 8,
+        of: Home = home,
+    ) -> Served:  # fmt: skip
         agent = Says(*messages)
-        journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(home.fork())
+        journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(of.fork())
         house = House(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]
-        return Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal)
+        return Served(Caretaker(of, lambda: agent, real, journal, house, "script"), real, journal)
 
     return made
+
+
+@pytest.fixture
+def lamp(home: Home) -> Device:
+    """A lamp that is off."""
+    lamp = device_of(home, "light")
+    home.call(lamp.did, "turn_off")
+    return lamp
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Home:
+    """A home of Home Assistant, with doors."""
+    return written_home(
+        tmp_path,
+        Row("cover.garage_door", "Garage Door", state="closed", device_class="garage", features=3, closed=True),
+        Row("lock.front_door", "Front Door", state="locked"),
+        Row("media_player.tv", "TV", state="idle", features=512 | 4096 | 16384),
+    )

@@ -6,25 +6,14 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from serving import call_of, device_of
+from serving import call_of, device_of, state
+from written_home import Row, written_home
 
 from envs.documents import InputError
 from homerl.play.faults import InfraError
 from homerl.worlds.homeenv.serving import caretaker as module
-from homerl.worlds.homeenv.serving.caretaker import called
+from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.guard import is_guarded
-
-
-@pytest.fixture
-def lamp(home):
-    lamp = device_of(home, "light")
-    for name in ("turn_off",):
-        home.call(lamp.did, name)
-    return lamp
-
-
-def state(served, device) -> str:
-    return served.real.home.get(device.did, "state")
 
 
 def test_shadow_changes_nothing_and_says_what_it_would_have_done(serve, lamp):
@@ -59,7 +48,8 @@ def test_a_device_that_fails_is_said(serve, lamp):
     served.real.broken.add(lamp.did)
     reply = served.say("light please")
     assert "does not answer" in reply and "The lamp is on" not in reply
-    assert served.journal.entries()[0].outcome == "failed"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "failed" and [call.fate for call in entry.calls] == ["failed"]
 
 
 def test_confirm_waits_for_a_yes_in_the_same_dialogue(serve, lamp):
@@ -151,6 +141,18 @@ def test_only_what_was_asked_for_is_said(serve, home, lamp):
     assert reply.count(" from ") == sum(change.path.endswith("state") for change in entry.changes) == 1
 
 
+def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), call_of(lamp.did, "turn_off"), "Blinked.")
+
+    async def gone() -> bool:
+        return bool(served.real.made)
+
+    asyncio.run(served.caretaker.answer([{"role": "user", "content": "blink"}], gone))
+    assert [one.service for one in served.real.made] == ["turn_on"] and state(served, lamp) == "on"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "partly" and "hung up" in (entry.error or "")
+
+
 def test_a_model_that_fails_is_logged_and_raised(serve, home):
     class Fails:
         name = "fails"
@@ -171,7 +173,7 @@ def test_a_model_that_fails_is_logged_and_raised(serve, home):
 @pytest.fixture
 def lock(home):
     lock = device_of(home, "lock")
-    assert is_guarded(lock)
+    assert is_guarded(home, lock)
     home.call(lock.did, "lock")
     return lock
 
@@ -209,3 +211,23 @@ def test_chinese(serve, lamp):
     served = serve("confirm", call_of(lamp.did, "turn_on"), "开了。", language="zh")
     assert "要这样做吗" in served.say("开灯")
     assert served.say("好的。") == "好了。" and state(served, lamp) == "on"
+
+
+@pytest.mark.parametrize(
+    "said", ["play The Doors", "lock the back door", "is the bedroom door closed?", "move to the front of the playlist"]
+)
+@pytest.mark.parametrize(
+    ("did", "service"), [("lock.front_door", "unlock"), ("cover.garage_door", "toggle"), ("cover.garage_door", "open_cover")]
+)
+def test_a_sentence_that_shares_words_with_a_door_opens_none(serve, house, said, did, service):
+    served = serve("act", call_of(did, service), "Here you are.", of=house, allowed=["lock.front_door", "cover.garage_door"])
+    assert "consent" in served.say(said) and not served.real.made
+    assert served.journal.entries()[0].guarded == {did: "not named"}
+
+
+def test_a_script_that_the_owner_allowed_runs_for_a_sentence_that_names_it(serve, tmp_path):
+    home = written_home(tmp_path, Row("script.evening", "Good night"))
+    calls = [call_of("script.evening", "turn_on"), "Good night.", call_of("script.evening", "turn_on"), "Done it."]
+    served = serve("act", *calls, of=home, allowed=["script.evening"])
+    assert "consent" in served.say("it is late") and not served.real.made
+    assert served.say("run good night") == "Done it." and served.real.made

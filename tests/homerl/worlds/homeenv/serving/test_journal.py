@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from envs.documents import InputError
-from homerl.worlds.homeenv.serving.journal import Entry, Journal
+from homerl.worlds.homeenv.serving.commands import view_agent
+from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Journal, read_log
 from homerl.worlds.homeenv.serving.page import days, journal_page
 
 
 def entry(number: int, **fields) -> Entry:
     time = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(hours=10 * number)
-    return Entry(time=time, mode="act", agent="tiny", said=f"sentence {number}", reply="ok", outcome="done", **fields)
+    said = {"said": f"sentence {number}", "reply": "ok"}
+    return Entry(time=time, mode="act", agent="tiny", outcome="done", **said | fields)
 
 
 def test_entries_are_read_back_in_order(tmp_path):
@@ -34,13 +36,79 @@ def test_a_line_that_a_crash_cut_costs_nothing_else(tmp_path):
     assert again.entries() == [entry(0), entry(1)]
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\r\n", "\x1e"])
+def test_a_sign_that_ends_a_line_elsewhere_hides_nothing(tmp_path, sign):
+    """A name, a title or a sentence may hold one."""
+    journal = Journal(tmp_path / "agent.jsonl")
+    written = [entry(0, said=f"light{sign}please"), entry(1, reply=f"It{sign}is on."), entry(2)]
+    for one in written:
+        journal.append(one)
+    assert journal.entries() == written and not journal.log().damaged
+
+
+@pytest.mark.parametrize("damage", ['{"time": "2026-', '{"a": 1}', "开"], ids=["cut", "of another shape", "no JSON"])
+def test_a_damaged_line_is_shown_and_costs_no_other(tmp_path, damage):
+    path = tmp_path / "agent.jsonl"
+    Journal(path).append(entry(0))
+    with path.open("ab") as file:
+        file.write(f"{damage}\n".encode())
+    Journal(path).append(entry(1))
+    log = read_log(path)
+    assert log.entries == (entry(0), entry(1))
+    ((number, text),) = [(one.line, one.text) for one in log.damaged]
+    assert (number, text) == (2, damage)
+    view_agent(path)
+    page = path.with_suffix(".html").read_text()
+    assert "Line 2 of the log is damaged" in page and "sentence 0" in page and "sentence 1" in page
+
+
+def test_a_line_that_was_cut_inside_of_a_character_costs_no_other(tmp_path):
+    journal = Journal(tmp_path / "agent.jsonl")
+    journal.append(entry(0))
+    with journal.path.open("ab") as file:
+        file.write('{"said": "开'.encode()[:-1])
+    assert journal.entries() == [entry(0)] and not journal.log().damaged, "it may just be being written"
+    journal.append(entry(1, said="开灯"))
+    assert journal.entries() == [entry(0), entry(1, said="开灯")]
+    assert "Line 2 of the log is damaged" in journal_page(journal.entries(), journal.log().damaged)
+
+
+def test_half_a_character_does_not_keep_an_exchange_out_of_the_log(tmp_path):
+    journal = Journal(tmp_path / "agent.jsonl")
+    journal.append(Entry.model_construct(**dict(entry(0)) | {"said": "light \ud800"}))
+    assert journal.entries()[0].said == "light ?"
+
+
+def test_only_its_owner_reads_a_log_and_its_page(tmp_path):
+    old = tmp_path / "old.jsonl"
+    old.write_text("")
+    old.chmod(0o644)
+    for path in (old, tmp_path / "new.jsonl"):
+        Journal(path).append(entry(0))
+        view_agent(path)
+        assert [one.stat().st_mode & 0o777 for one in (path, path.with_suffix(".html"))] == [0o600, 0o600]
+
+
+def test_codes_are_not_in_the_log(tmp_path):
+    journal = Journal(tmp_path / "agent.jsonl")
+    arguments = {"code": "4711", "more": [{"pin": 4711}], "area": "hall"}
+    journal.append(entry(0, calls=(CallRecord(did="lock.door", service="unlock", arguments=arguments),)))
+    assert "4711" not in journal.path.read_text()
+    assert journal.entries()[0].calls[0].arguments == {"code": "***", "more": [{"pin": "***"}], "area": "hall"}
+
+
 def test_another_file_is_refused_by_line(tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"a": 1}\n')
     with pytest.raises(InputError, match=r"other.jsonl:1"):
-        Journal(path).entries()
+        view_agent(path)
     with pytest.raises(InputError, match="no such log"):
-        Journal(tmp_path / "none.jsonl").entries()
+        view_agent(tmp_path / "none.jsonl")
+
+
+def test_a_log_that_cannot_be_written_is_told_at_the_start(tmp_path):
+    with pytest.raises(InputError, match="--log"):
+        Journal(tmp_path)
 
 
 def test_the_page_goes_day_by_day_latest_first():

@@ -1,7 +1,7 @@
 """A served agent in a real Home Assistant (`scripts/check_homeassistant` starts one), from a sentence to the lamp.
 
 The sentence goes through Home Assistant's conversation API and its own `llama_cpp` integration to `homerl serve-agent`. The
-model behind that is an endpoint that a test scripts.
+model behind that is an endpoint that a test scripts, or one that a test trains.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from scripted_server import ScriptedServer
 
 from envs.messages import call_message, tool_call
 from homerl.homeassistant.client import connect, token_from
-from homerl.worlds.homeenv.serving.journal import Entry, read_journal
+from homerl.worlds.homeenv.serving.journal import Entry, read_log
 
 URL = os.environ.get("HOMERL_HA_URL", "")
 pytestmark = [
     pytest.mark.homeassistant,
     pytest.mark.skipif(not URL, reason="no HOMERL_HA_URL: scripts/check_homeassistant starts a real Home Assistant"),
 ]
+ROOT = Path(__file__).parents[5]
 LAMP, LOCK = "light.bed_light", "lock.front_door"
 MOVING = ("sensor.", "media_player.", "sun.", "weather.", "conversation.", "camera.", "image.", "event.")  # by themselves
 
@@ -69,13 +70,13 @@ def rest(path: str, **body: Any) -> Any:
 
 
 @contextmanager
-def served(tmp_path: Path, mode: str, model: ScriptedServer, *options: str) -> Iterator[tuple[str, Path]]:
+def served(tmp_path: Path, mode: str, model: str | Path, *options: str) -> Iterator[tuple[str, Path]]:
     """`homerl serve-agent` in a process of its own: the id of its conversation agent in Home Assistant, and its log."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = tmp_path / "agent.jsonl"
-    command = [sys.executable, "-m", "homerl.cli", "serve-agent", "--model", model.url, "--ha", URL, "--mode", mode]
+    command = [sys.executable, "-m", "homerl.cli", "serve-agent", "--model", str(model), "--ha", URL, "--mode", mode]
     command += ["--port", str(port), "--log", str(log), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -130,7 +131,7 @@ def converse(agent: str, sentence: str, **more: Any) -> tuple[str, str]:
 
 def entries(log: Path) -> list[Entry]:
     """The exchanges but those by which Home Assistant tried the endpoint."""
-    return [entry for entry in read_journal(log) if entry.calls or entry.outcome != "said"]
+    return [entry for entry in read_log(log).entries if entry.calls or entry.outcome != "said"]
 
 
 def off(entity: str) -> None:
@@ -139,7 +140,7 @@ def off(entity: str) -> None:
 
 def test_a_sentence_changes_the_lamp(tmp_path):
     off(LAMP)
-    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model) as (agent, log):
+    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model.url) as (agent, log):
         assert converse(agent, "turn on the bed light")[0] == "All done."
         assert states()[LAMP][0] == "on"
         entry = entries(log)[-1]
@@ -149,7 +150,7 @@ def test_a_sentence_changes_the_lamp(tmp_path):
 
 def test_shadow_leaves_every_state_as_it_was(tmp_path):
     off(LAMP)
-    with ScriptedServer(answer=says(LAMP_ON, OPEN_LOCK)) as model, served(tmp_path, "shadow", model) as (agent, log):
+    with ScriptedServer(answer=says(LAMP_ON, OPEN_LOCK)) as model, served(tmp_path, "shadow", model.url) as (agent, log):
         before = states()
         said = [converse(agent, sentence)[0] for sentence in ("turn on the bed light", "open the front door", "everything")]
         assert states() == before
@@ -159,7 +160,7 @@ def test_shadow_leaves_every_state_as_it_was(tmp_path):
 
 def test_confirm_asks_and_a_yes_acts(tmp_path):
     off(LAMP)
-    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "confirm", model) as (agent, _):
+    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "confirm", model.url) as (agent, _):
         asked, conversation = converse(agent, "turn on the bed light")
         assert "Shall I" in asked and states()[LAMP][0] == "off"
         converse(agent, "yes", conversation_id=conversation)
@@ -169,15 +170,80 @@ def test_confirm_asks_and_a_yes_acts(tmp_path):
 def test_an_obeyed_text_of_the_home_opens_no_lock(tmp_path):
     """The agent does what a media title told it. The speaker asked for something else, so nothing is opened."""
     rest("/api/services/lock/lock", entity_id=LOCK)
-    with ScriptedServer(answer=says(OPEN_LOCK)) as model, served(tmp_path, "act", model, "--allow", LOCK) as (agent, log):
-        said, _ = converse(agent, "what does the living room play?")
-        assert states()[LOCK][0] in ("locked", "locking") and "consent" in said
-    assert entries(log)[-1].guarded == {LOCK: "not named"}
+    with (
+        ScriptedServer(answer=says(OPEN_LOCK)) as model,
+        served(tmp_path, "act", model.url, "--allow", LOCK) as (agent, log),
+    ):
+        for sentence in ("what does the living room play?", "play The Doors", "is the back door at the front locked?"):
+            said, _ = converse(agent, sentence)
+            assert states()[LOCK][0] in ("locked", "locking") and "consent" in said
+    assert [entry.guarded for entry in entries(log)[-3:]] == [{LOCK: "not named"}] * 3
 
 
 def test_the_log_is_whole_lines(tmp_path):
     off(LAMP)
-    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model) as (agent, log):
+    with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model.url) as (agent, log):
         converse(agent, "turn on the bed light")
         lines = log.read_text().splitlines()
     assert all(json.loads(line)["mode"] == "act" for line in lines)
+
+
+DOZEN = (
+    "light.bed_light", "light.ceiling_lights", "light.entrance_color_white_lights", "light.kitchen_lights",
+    "light.living_room_rgbww_lights", "switch.ac", "switch.decorative_lights", "fan.ceiling_fan", "fan.living_room_fan",
+    "cover.garage_door", "cover.hall_window", "cover.kitchen_window",
+)  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
+    """What docs/homeassistant.md tells: import a dozen entities, train on them, serve the model. It takes six minutes."""
+    with exposed(*DOZEN):
+        run(tmp_path, "homerl.cli", "import-ha", URL, "--out", "home.json")
+        run(tmp_path, "accelerate.commands.launch", ROOT / "recipes/home_assistant.yaml")
+        off(LAMP)
+        model = tmp_path / "runs/home_assistant/rlve/model"
+        with served(tmp_path, "act", model, "--cpu", "--prompt", "brief", "--steps", "1") as (agent, log):
+            for sentence in (
+                "turn on the Bedroom Bed Light",
+                "switch the Bed Light in the Bedroom on",
+                "Bedroom Bed Light on",
+            ):
+                converse(agent, sentence)
+                if states()[LAMP][0] == "on":
+                    break
+            else:
+                raise AssertionError([entry.model_dump_json() for entry in entries(log)])
+    assert entries(log)[-1].outcome == "done"
+
+
+@contextmanager
+def exposed(*entities: str) -> Iterator[None]:
+    """Expose these entities alone, and afterwards those of before."""
+    expose = "homeassistant/expose_entity"
+
+    async def set_to(wanted: set[str]) -> set[str]:
+        async with connect(URL, token_from("HA_TOKEN")) as client:
+            known = (await client.call(f"{expose}/list"))["exposed_entities"]
+            before = {entity for entity, to in known.items() if to.get("conversation")}
+            for change, those in ((True, wanted - before), (False, before - wanted)):
+                if those:
+                    told = {"assistants": ["conversation"], "entity_ids": sorted(those), "should_expose": change}
+                    await client.call(expose, **told)
+            return before
+
+    before = asyncio.run(set_to(set(entities)))
+    try:
+        yield
+    finally:
+        asyncio.run(set_to(before))
+
+
+def run(folder: Path, module: str, *arguments: str | Path) -> None:
+    """Run a command of this Python in a folder; it must succeed."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

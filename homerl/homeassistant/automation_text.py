@@ -1,0 +1,114 @@
+"""The text of an automation: which keys of which part are read, and which change nothing.
+
+A text is kept as far as it is read. Of every other key only its name is kept, so that whoever reads the text sees that there
+is more to it. A part that its owner disabled is left out, and so are the codes in it.
+
+Invariants: what is kept of what was kept is the same; no template and no address with a password or a query is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from homerl.homeassistant.forms import Forms, every_field
+
+HIDDEN = "(left out)"  # stands for what is not read
+PRIVATE = re.compile(r"\{[{%]|://\S*[?@]")  # a template, which may hold anything; an address with a password or a query
+NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
+
+IDLE = frozenset("id alias description metadata".split())  # keys of any part that change nothing
+IDLE_OF_ALL = (IDLE | frozenset("mode max max_exceeded initial_state trace".split())) - {"alias"}  # of an automation
+TRIGGERS = {  # by kind of trigger, the keys that are read
+    "time": ("at", "weekday"),
+    "state": ("entity_id", "to", "for"),
+    "numeric_state": ("entity_id", "above", "below", "attribute", "for"),
+}
+CONDITIONS = {"state": ("entity_id", "state"), "numeric_state": ("entity_id", "above", "below", "attribute")}
+JOINING = ("and", "or", "not")  # kinds of conditions that are made of others
+
+Keep = Callable[[Any], Any]
+
+
+def readable(text: Any, forms: Forms, codes: Collection[str]) -> Any:
+    """The text of an automation as far as it is read. Arguments of services named in `codes` are left out."""
+
+    def action(one: Any) -> Any:
+        return _action(one, forms, codes)
+
+    known: dict[str, Keep] = {"alias": _value}
+    for key, keep in (("trigger", _trigger), ("condition", _condition), ("action", action)):
+        known[key] = known[f"{key}s"] = _each(keep)
+    return _part(text, known, IDLE_OF_ALL)
+
+
+def hidden_key(part: Any, key: str = "") -> str | None:
+    """The key under which something of a part was left out; None if the part is whole."""
+    if part == HIDDEN:
+        return key
+    parts = part.items() if isinstance(part, Mapping) else [(key, one) for one in part] if isinstance(part, list) else ()
+    return next((found for name, one in parts if (found := hidden_key(one, name)) is not None), None)
+
+
+def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
+    """A part with its known keys. What is null, and `enabled: true`, says nothing."""
+    if not isinstance(text, Mapping):
+        return HIDDEN
+    said = {key: value for key, value in text.items() if value is not None and key not in idle}
+    if said.get("enabled") is True:
+        del said["enabled"]
+    return {key: known[key](value) if key in known else HIDDEN for key, value in said.items()}
+
+
+def _each(keep: Keep) -> Keep:
+    """Keeps the enabled ones of several parts, of which a single one needs no list."""
+
+    def kept(parts: Any) -> Any:
+        listed = parts if isinstance(parts, list) else [parts]
+        return [keep(part) for part in listed if not (isinstance(part, Mapping) and part.get("enabled") is False)]
+
+    return kept
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return HIDDEN if PRIVATE.search(value) else value
+    if isinstance(value, Mapping):
+        return {key: _value(one) for key, one in value.items()}
+    return [_value(one) for one in value] if isinstance(value, list) else value
+
+
+def _name(value: Any) -> Any:
+    return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
+
+
+def _kind(text: Any, *keys: str) -> str:
+    """The kind of a part, under the first of several keys that is there."""
+    found = next((text[key] for key in keys if text.get(key)), "") if isinstance(text, Mapping) else ""
+    return found if isinstance(found, str) else ""
+
+
+def _trigger(text: Any) -> Any:
+    read = TRIGGERS.get(_kind(text, "trigger", "platform"), ())
+    return _part(text, {"trigger": _name, "platform": _name, **dict.fromkeys(read, _value)})
+
+
+def _condition(text: Any) -> Any:
+    kind = _kind(text, "condition")
+    if kind in JOINING:
+        return _part(text, {"condition": _name, "conditions": _each(_condition)})
+    return _part(text, {"condition": _name, **dict.fromkeys(CONDITIONS.get(kind, ()), _value)})
+
+
+def _action(text: Any, forms: Forms, codes: Collection[str]) -> Any:
+    domain, _, service = _kind(text, "action", "service").partition(".")
+    fields = [name for name, _ in every_field(forms.get(domain, {}).get(service, {}))]
+
+    def data(told: Any) -> Any:
+        return _part(told, dict.fromkeys([*fields, "entity_id"], _value), codes)
+
+    def target(told: Any) -> Any:
+        return _part(told, {"entity_id": _value})
+
+    return _part(text, {"action": _name, "service": _name, "entity_id": _value, "target": target, "data": data})

@@ -1,0 +1,32 @@
+"""How the templates of pages are read.
+
+Invariants: a page is one file without network; all data is escaped; a name that a template lacks is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+HERE = Path(__file__).parent
+
+
+def template(path: Path, **filters: Callable[..., Any]) -> Template:
+    """The template of a file. It may include files beside it, and `base.css` of this folder.
+
+    `filters` are added to those of Jinja and to `words`, which turns `an_identifier` into words.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([path.parent, HERE]), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"words": words, **filters}
+    return environment.get_template(path.name)
+
+
+def words(text: Any) -> str:
+    """An identifier as words."""
+    return str(text).replace("_", " ")

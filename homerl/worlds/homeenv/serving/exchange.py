@@ -1,0 +1,82 @@
+"""One message of a person, and what comes of it.
+
+Invariants: an exchange is filled as things happen, so that it tells at any time what was done; its entries have one time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
+
+from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.asker import Asker
+from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
+from homerl.worlds.homeenv.serving.texts import whole
+
+
+@dataclass
+class Call:
+    """A service call of the twin, and what became of it in the real home."""
+
+    made: Made
+    fate: Fate = "meant"
+
+    def record(self) -> dict[str, Any]:
+        """The call as the journal keeps it."""
+        made = self.made
+        return {"did": made.did, "service": made.service, "arguments": dict(made.arguments), "fate": self.fate}
+
+
+@dataclass
+class Exchange:
+    """What has come of a message so far."""
+
+    said: str
+    asker: Asker
+    reply: str = ""
+    outcome: Outcome = "said"
+    calls: list[Call] = field(default_factory=list)
+    changes: tuple[ChangeRecord, ...] = ()
+    refusals: tuple[str, ...] = ()
+    guarded: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    begun: float = field(default_factory=monotonic)
+
+    def means(self, made: Sequence[Made]) -> None:
+        """Take these calls as what is to be done."""
+        self.calls = [Call(one) for one in made]
+
+    @property
+    def made(self) -> list[Made]:
+        """The calls as the twin carried them out."""
+        return [call.made for call in self.calls]
+
+    @property
+    def done(self) -> list[Made]:
+        """The calls that the real home has carried out."""
+        return [call.made for call in self.calls if call.fate == "done"]
+
+    @property
+    def undone(self) -> list[Made]:
+        """The other calls."""
+        return [call.made for call in self.calls if call.fate != "done"]
+
+    @property
+    def result(self) -> Outcome:
+        """The outcome, by what became of the calls."""
+        fates = {call.fate for call in self.calls}
+        return "done" if fates == {"done"} else "partly" if fates & {"done", "sent"} else "failed"
+
+    def entry(self, mode: str, agent: str) -> Entry:
+        """The exchange as the journal keeps it."""
+        told = {
+            "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": self.reply, "outcome": self.outcome,
+            "calls": [call.record() for call in self.calls], "changes": [change.model_dump() for change in self.changes],
+            "refusals": self.refusals, "guarded": self.guarded, "error": "; ".join(self.errors) or None,
+            "seconds": round(monotonic() - self.begun, 3),
+        }  # fmt: skip
+        return Entry.model_validate(whole(told))

@@ -1,0 +1,79 @@
+"""Whether a person's words name a device.
+
+Invariants: only a whole name counts, and only where no other device that can be called has it; nothing here is random.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from homerl.homeassistant.rooms import SPACELESS
+from homerl.homeassistant.translation import link_of
+
+SIGNS = re.compile(r"[\W_]+")
+FILLING = r"[\s的の]"  # what may stand between the words of a name in a script without spaces
+LEAST = 3  # signs of a name in such a script: 门锁 is what many locks are called
+GAP = "|"  # no name has it, so none reaches across
+
+
+def names(said: str, home: Home, device: Device) -> bool:
+    """Whether a person's words hold a whole name of a device, or an alias.
+
+    A name that other devices have counts with the room alone. So does a name of one word, for `Door` may be what is left of
+    `Garage Door`. What is part of a longer name of another device does not count: the front door light is no front door.
+    """
+    others = set[str]().union(
+        *(_phrases(home, one) for one in home.plan.devices if one.did != device.did and one.spec.service_index)
+    )
+    heard = plain(said)
+    return any(_speaks_of(heard, phrase, others) for phrase in _telling(home, device) - others)
+
+
+def called_in_full(home: Home, device: Device) -> list[str]:
+    """All that a device is called: its name, the same with each name of its room, its whole name there, and its aliases."""
+    placed = [f"{room} {device.name}" for room in rooms_of(home, device)]
+    link = link_of(home, device.did)
+    return [device.name, *placed, *([link.name] if link.name else []), *link.aliases]
+
+
+def rooms_of(home: Home, device: Device) -> list[str]:
+    """The names of a device's room."""
+    origin = home.plan.origin
+    return [device.room.name, *(origin.rooms.get(device.room.id, ()) if origin else ())]
+
+
+def plain(text: str) -> str:
+    """A text in small letters, with one space in place of signs."""
+    return SIGNS.sub(" ", text.casefold()).strip()
+
+
+def _phrases(home: Home, device: Device) -> set[str]:
+    return {plain(name) for name in called_in_full(home, device)}
+
+
+def _telling(home: Home, device: Device) -> set[str]:
+    """The phrases that tell which device is meant."""
+    name = plain(device.name)
+    aliases = {plain(alias) for alias in link_of(home, device.did).aliases}
+    phrases = {phrase for phrase in _phrases(home, device) if re.sub(FILLING, "", phrase)}
+    return {phrase for phrase in phrases if phrase != name or phrase in aliases or not _is_one_word(name)}
+
+
+def _is_one_word(phrase: str) -> bool:
+    return " " not in phrase and (len(phrase) < LEAST or not SPACELESS.search(phrase))
+
+
+def _speaks_of(heard: str, phrase: str, others: Iterable[str]) -> bool:
+    for longer in sorted((other for other in others if _pattern(phrase).search(other)), key=len, reverse=True):
+        heard = _pattern(longer).sub(GAP, heard)
+    return bool(_pattern(phrase).search(heard))
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    """Finds a phrase in whole words, if its script has words."""
+    if SPACELESS.search(phrase):
+        return re.compile(f"{FILLING}*".join(map(re.escape, re.sub(FILLING, "", phrase))))
+    return re.compile(rf"(?<!\S){re.escape(phrase)}(?!\S)")

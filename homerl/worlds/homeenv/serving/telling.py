@@ -1,0 +1,112 @@
+"""How changes, calls and their results are told to a person.
+
+Invariant: what a person consents to is told in full: each change that was asked for, and each argument of a call that no
+change shows. Codes are not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.homeenv.home import Home
+from envs.homeenv.plan import Plan
+from homerl.homeassistant.privacy import CODES
+from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.changes import asked_for, called
+from homerl.worlds.homeenv.serving.exchange import Exchange
+from homerl.worlds.homeenv.serving.journal import ChangeRecord
+from homerl.worlds.homeenv.serving.words import Words
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Tells of the devices of a plan, in the words of a language."""
+
+    words: Words
+    plan: Plan
+
+    def shown(self, home: Home, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> str:
+        """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
+
+        Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
+        depends on it.
+        """
+        main = [change for change in changes if asked_for(change, made)]
+        touched = {one.did for one in main}
+        told = [change for change in changes if change in main or change.did not in touched]
+        changed = {change.did for change in told}
+        hidden = [(one, _hidden(one, told) | ({} if one.did in changed else _state(home, one.did))) for one in made]
+        actions = [self._action(one, rest) for one, rest in hidden if rest or one.did not in changed]
+        return "; ".join([*map(self._change, told), *dict.fromkeys(actions)])
+
+    def report(self, exchange: Exchange) -> str:
+        """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
+
+        Where the real home was compared with the twin, what is not as expected follows.
+        """
+        parts = [self._result(exchange)]
+        failed = {one.did for one in exchange.undone}
+        main = [change for change in exchange.changes if change.compared and asked_for(change, exchange.made)]
+        if wrong := [change for change in main if change.differs and change.did not in failed]:
+            parts.append(self.words.say("differs", changes="; ".join(map(self._is, wrong))))
+        if right := [change for change in main if not change.differs and change.did in failed]:
+            parts.append(self.words.say("nevertheless", changes="; ".join(map(self._is, right))))
+        return " ".join(parts)
+
+    def _result(self, exchange: Exchange) -> str:
+        if exchange.result == "done":
+            return exchange.reply or self.words.say("done")
+        why = reason(exchange.errors[0])
+        if exchange.result == "failed":
+            return self.words.say("failed", why=why)
+        done, left = self._actions(exchange.done), self._actions(exchange.undone)
+        return self.words.say("partly", done=done, left=left, why=why)
+
+    def _actions(self, made: Iterable[Made]) -> str:
+        return "; ".join(self._action(one, dict(one.arguments)) for one in made)
+
+    def _action(self, made: Made, arguments: dict[str, Any]) -> str:
+        device, service = called(self.plan, made.did), _plain(made.service)
+        if not arguments:
+            return self.words.say("action", device=device, service=service)
+        return self.words.say("action_with", device=device, service=service, arguments=", ".join(self._arguments(arguments)))
+
+    def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
+        for name, value in arguments.items():
+            yield self.words.say("argument", name=_plain(name), value="***" if name in CODES else _value(value))
+
+    def _change(self, change: ChangeRecord) -> str:
+        before, after = _value(change.before), _value(change.after)
+        return self.words.say("change", device=change.device, path=_plain(change.path), before=before, after=after)
+
+    def _is(self, change: ChangeRecord) -> str:
+        actual = change.actual if change.differs else change.after
+        return self.words.say("is", device=change.device, path=_plain(change.path), actual=_value(actual))
+
+
+def reason(error: object) -> str:
+    """An error as the end of a sentence, without its full stop."""
+    return (str(error) or type(error).__name__).strip().rstrip(".。")
+
+
+def _hidden(made: Made, told: Sequence[ChangeRecord]) -> dict[str, Any]:
+    """The arguments of a call that are not the new value of a told change of the same name."""
+    shown = [(change.path.rpartition(".")[2], change.after) for change in told if change.did == made.did]
+    given = {name: value for name, value in made.arguments.items() if value is not None}
+    return {name: value for name, value in given.items() if (name, value) not in shown}
+
+
+def _state(home: Home, did: str) -> dict[str, Any]:
+    """The state of a device, if it is one of several."""
+    _, state = home.plan.by_did[did].spec.attribute_index.get("state", (0, None))
+    return {"state": home.get(did, "state")} if state is not None and state.options else {}
+
+
+def _plain(path: str) -> str:
+    return path.replace("_", " ").replace(".", " ")
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else str(value)

@@ -1,0 +1,45 @@
+"""A home of Home Assistant from rows that a test writes, imported from files as people have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.homeenv.home import Home
+from homerl.homeassistant.fixtures import load
+from homerl.homeassistant.importing import import_home
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entity: its id, its name there, and the id of its area."""
+
+    entity_id: str
+    name: str
+    area: str | None = None
+    state: str = "off"
+    aliases: Sequence[str] = ()
+    device_class: str | None = None
+    members: Sequence[str] = ()
+    features: int = 15
+    closed: bool | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As the state has them."""
+        told = {"device_class": self.device_class, "entity_id": list(self.members) or None, "is_closed": self.closed}
+        named = {"friendly_name": self.name, "supported_features": self.features}
+        return named | {key: one for key, one in told.items() if one is not None}
+
+
+def written_home(folder: Path, *rows: Row, areas: dict[str, str] | None = None) -> Home:
+    """The home of these entities; `areas` are names by id."""
+    states = [{"entity_id": row.entity_id, "state": row.state, "attributes": row.attributes} for row in rows]
+    entries = [{"entity_id": row.entity_id, "area_id": row.area, "aliases": list(row.aliases)} for row in rows]
+    named = [{"area_id": id, "name": name} for id, name in (areas or {}).items()]
+    for stem, data in (("states", states), ("entity_registry", entries), ("area_registry", named)):
+        (folder / f"{stem}.json").write_text(json.dumps(data), encoding="utf-8")
+    return import_home(load(folder), everything=True).home

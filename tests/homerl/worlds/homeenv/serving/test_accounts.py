@@ -1,0 +1,184 @@
+"""What was done is logged and told, whatever goes wrong, and what is asked for is told in full."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+from serving import call_of, device_of, state
+from written_home import Row, written_home
+
+from homerl.homeassistant.errors import HomeAssistantError
+from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Outcome
+from homerl.worlds.homeenv.serving.page import MEANING, journal_page
+
+
+@pytest.fixture
+def fan(home):
+    """Another device that can be turned on."""
+    fan = device_of(home, "air_conditioner")
+    home.call(fan.did, "turn_off")
+    return fan
+
+
+def test_what_was_done_before_a_failure_is_told_and_compared(serve, lamp, fan):
+    served = serve(
+        "act", call_of(lamp.did, "turn_on"), call_of(fan.did, "turn_on"), call_of(lamp.did, "turn_off"), "All on."
+    )
+    served.real.broken.add(fan.did)
+    reply = served.say("light and fan please")
+    assert reply.startswith("I did only this: ") and f"{lamp.name}: turn on. I could not" in reply
+    assert f"{fan.name}: turn on" in reply.partition("could not")[2]
+    assert "does not answer" in reply and "All on" not in reply and state(served, lamp) == "on"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "partly" and [call.fate for call in entry.calls] == ["done", "failed", "meant"]
+    differs = {change.did: change.differs for change in entry.changes if change.path == "state"}
+    assert differs[fan.did] and all(change.compared for change in entry.changes)
+
+
+def test_a_call_that_failed_and_worked_all_the_same_is_told(serve, lamp):
+    """As when Home Assistant does not answer in time."""
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    carry_out = served.real.carry_out
+
+    async def slow(twin, made):
+        await carry_out(twin, made)
+        raise HomeAssistantError("no answer within 60 s.")
+
+    served.real.carry_out = slow
+    reply = served.say("light please")
+    assert "did not do it: no answer within 60 s. But by now this is so: " in reply and f"{lamp.name}: state is on" in reply
+
+
+def test_the_log_knows_of_a_call_before_it_is_made(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    carry_out, seen = served.real.carry_out, []
+
+    async def watched(twin, made):
+        seen.extend(served.journal.entries())
+        await carry_out(twin, made)
+
+    served.real.carry_out = watched
+    served.say("light please")
+    assert [(entry.outcome, entry.calls[0].did) for entry in seen] == [("acting", lamp.did)]
+    assert [entry.outcome for entry in served.journal.entries()] == ["done"]
+
+
+def test_an_exchange_that_is_stopped_within_a_call_is_logged(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    carry_out = served.real.carry_out
+
+    async def endless(twin, made):
+        await carry_out(twin, made)
+        await asyncio.Event().wait()
+
+    async def stopped():
+        task = asyncio.create_task(served.caretaker.answer([{"role": "user", "content": "light please"}]))
+        while not served.real.made:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait({task})
+
+    served.real.carry_out = endless
+    asyncio.run(stopped())
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "partly" and [call.fate for call in entry.calls] == ["sent"] and entry.error == "CancelledError"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a fault of ours"), HomeAssistantError("it is gone.")])
+def test_an_error_after_the_calls_hides_none_of_them(serve, lamp, error):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    refreshed = served.real.refreshed
+
+    async def blind(twin):
+        if served.real.made:
+            raise error
+        return await refreshed(twin)
+
+    served.real.refreshed = blind
+    reply = served.say("light please")
+    assert reply.startswith("The lamp is on. ") and str(error).rstrip(".") in reply
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "done" and entry.error == str(error) and not entry.changes[0].compared
+
+
+def test_an_unforeseen_error_is_told_and_logged(serve, lamp):
+    class Fails:
+        name = "fails"
+
+        async def propose(self, observation, n=1):
+            raise ZeroDivisionError
+
+    served = serve("act")
+    served.caretaker.agents = Fails
+    assert "my own program: ZeroDivisionError" in served.say("light please")
+    assert [(entry.outcome, entry.error) for entry in served.journal.entries()] == [("failed", "ZeroDivisionError")]
+
+
+@pytest.mark.parametrize(("said", "words"), [("light \ud800", "On."), ("light", "It is \udfff on.")])
+def test_half_a_character_hides_nothing(serve, lamp, said, words):
+    served = serve("act", call_of(lamp.did, "turn_on"), words)
+    reply = served.say(said)
+    reply.encode()
+    (entry,) = served.journal.entries()
+    assert state(served, lamp) == "on" and entry.outcome == "done"
+    assert "\ufffd" in entry.said + entry.reply
+
+
+def test_what_cannot_be_logged_is_not_done(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.journal.path.unlink()
+    served.journal.path.mkdir()  # nothing can be written there
+    with pytest.raises(OSError):
+        served.say("light please")
+    assert not served.real.made
+
+
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_the_page_shows_every_outcome(outcome):
+    call = CallRecord(did="light.bed", service="turn_on", fate="sent")
+    entry = Entry(time=datetime.now(UTC), mode="act", agent="a", said="light", reply="", outcome=outcome, calls=(call,))
+    page = journal_page([entry])
+    assert MEANING[outcome] in page and "</code> sent" in page
+
+
+# What is consented to
+
+
+def test_consent_is_to_what_was_shown(serve, house):
+    """The door was closed when the person was asked, and is open when the person agrees: a toggle would close it."""
+    served = serve("act", call_of("cover.garage_door", "toggle"), "Opened.", of=house)
+    assert "from closed to opening" in served.say("the garage door please")
+    served.real.home.call("cover.garage_door", "open_cover")
+    served.real.home.advance(60)
+    again = served.say("yes")
+    assert "has changed" in again and "from open to closing" in again and not served.real.made
+    assert served.say("yes") == "Done." and served.real.home.get("cover.garage_door", "state") == "closing"
+    assert [entry.outcome for entry in served.journal.entries()] == ["asked", "asked", "done"]
+
+
+def test_consent_is_to_the_state_that_was_shown_where_the_twin_cannot_tell_the_change(serve, tmp_path):
+    home = written_home(
+        tmp_path, Row("cover.garage_door", "Garage Door", state="closed", device_class="garage", features=11)
+    )
+    served = serve("act", call_of("cover.garage_door", "toggle"), "Opened.", of=home)
+    assert "Garage Door: toggle (state closed)" in served.say("the garage door please")
+    served.real.home.call("cover.garage_door", "open_cover")
+    served.real.home.advance(60)
+    assert "has changed" in served.say("yes") and not served.real.made
+
+
+def test_consent_shows_what_no_change_shows(serve, house):
+    played = {"media_content_type": "music", "media_content_id": "spotify:4uLU6"}
+    calls = [call_of("media_player.tv", "play_media", **played), call_of("lock.front_door", "unlock", code="1234")]
+    served = serve("confirm", *calls, "Playing.", of=house)
+    reply = served.say("play something")
+    assert "play media (media content type music, media content id spotify:4uLU6)" in reply
+    assert "unlock (code ***)" in reply and "1234" not in reply
+
+
+def test_consent_does_not_repeat_what_a_change_shows(serve, house):
+    served = serve("confirm", call_of("media_player.tv", "volume_set", volume_level=0.3), "Quiet.", of=house)
+    assert "(" not in served.say("not so loud")
