@@ -33,15 +33,16 @@ def named(name: str) -> Suite:
     raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
 
 
-def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None) -> Suite:
-    """The suite with this name; with `homes` (files) or a `toolset`, made for these. `InputError` if it takes none."""
+def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
+    """The suite with this name, made for the given home files, tools and prompt. `InputError` if it takes none."""
     suite = named(name)
-    if not homes and toolset is None:
+    given = [option for option, value in (("--homes", homes), ("--toolset", toolset), ("--prompt", prompt)) if value]
+    if not given:
         return suite
-    if (made := suite.of_homes(homes, toolset)) is None:
-        takers = ", ".join(known for known, (_, other) in suites().items() if other.of_homes((), None) is not None)
-        given = "--homes" if homes else "--toolset"
-        raise InputError(f"{name} has tasks of its own", given, f"leave it out, or build one that takes homes: {takers}")
+    if (made := suite.of_homes(homes, toolset, prompt)) is None:
+        takers = ", ".join(known for known, (_, other) in suites().items() if other.of_homes(()) is not None)
+        where = ", ".join(given)
+        raise InputError(f"{name} has tasks of its own", where, f"leave it out, or build one that takes homes: {takers}")
     return made
 
 

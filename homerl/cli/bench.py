@@ -24,12 +24,15 @@ def build_command(
         typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
     ] = None,
     toolset: Annotated[str | None, typer.Option(help="with --homes: the agent's tools; default: those of the suite")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="with --homes: the prompt, full or brief; default: that of the suite")
+    ] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from homerl.bench.suites import SEED, suite_of_homes
     from homerl.run.bench_build import build_suite
 
-    build_suite(suite_of_homes(suite, homes or (), toolset), out, SEED if seed is None else seed, language)
+    build_suite(suite_of_homes(suite, homes or (), toolset, prompt), out, SEED if seed is None else seed, language)
 
 
 @app.command("run")

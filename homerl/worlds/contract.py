@@ -183,10 +183,10 @@ class Suite(ABC):
         Candidates that are not valid are counted in `dropped` by reason. `progress` is called with (done, total).
         """
 
-    def of_homes(self, files: Sequence[str], toolset: str | None) -> Suite | None:
-        """The suite with its tasks in the homes of `files` and for the tools of `toolset` (None is its usual one).
+    def of_homes(self, files: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite | None:
+        """The suite with its tasks in the homes of `files`, for agents with these tools and this prompt.
 
-        None if the suite has tasks of its own only.
+        Without a `toolset` or a `prompt` they have the suite's usual one. None if the suite has tasks of its own only.
         """
         return None
 

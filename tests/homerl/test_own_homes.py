@@ -109,7 +109,7 @@ def built(file, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("built") / "own-home.jsonl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_home, "EACH", 2)
-        suite = suite_of_homes("own-home", [file], None)
+        suite = suite_of_homes("own-home", [file])
         _, instances = suite.build(7, "en", Counter(), lambda done, total: None)
         made = list(instances)
         again = list(suite.build(7, "en", Counter(), lambda done, total: None)[1])
@@ -149,11 +149,30 @@ def test_a_toolset_without_automations_has_no_tasks_with_them():
 
 def test_what_a_suite_cannot_be_built_of_is_said(file):
     with pytest.raises(InputError, match="--homes: smh-bench has tasks of its own\n.*own-home"):
-        suite_of_homes("smh-bench", [file], None)
+        suite_of_homes("smh-bench", [file])
+    with pytest.raises(InputError, match="--toolset, --prompt: smarthome-bench has tasks of its own"):
+        suite_of_homes("smarthome-bench", [], "smh", "brief")
     with pytest.raises(InputError, match="no toolset 'none'"):
         suite_of_homes("own-home", [file], "none")
+    with pytest.raises(InputError, match="no prompt 'short'\none of brief, full"):
+        suite_of_homes("own-home", [file], prompt="short")
     with pytest.raises(InputError, match="--homes home.json"):
-        suite_of_homes("own-home", [], None).build(0, "en", Counter(), lambda done, total: None)
+        suite_of_homes("own-home", []).build(0, "en", Counter(), lambda done, total: None)
+
+
+@pytest.mark.parametrize(("prompt", "lists"), [("full", True), ("brief", False)])
+def test_agents_get_the_prompt_that_a_suite_was_built_with(file, prompt, lists, monkeypatch, tmp_path):
+    monkeypatch.setattr(own_home.OwnHome, "query_types", lambda suite: [("atomic", "clear")])
+    monkeypatch.setattr(own_home, "EACH", 1)
+    _, instances = suite_of_homes("own-home", [file], prompt=prompt).build(0, "en", Counter(), lambda done, total: None)
+    write_suite(instances, tmp_path / "own-home.jsonl")
+    briefings = {}
+    for setting in ("eia", "dr"):
+        run_benchmark(BenchRun(str(tmp_path / "own-home.jsonl"), "expert", tmp_path / setting, setting))
+        (played,) = read_rows(tmp_path / setting / "trajectories.jsonl")
+        briefings[setting] = played["messages"][0]["content"]
+    assert ("Rooms:" in briefings["eia"]) == lists, briefings["eia"]
+    assert len(briefings["dr"]) > 1000, "one answer needs the whole home"
 
 
 # The recipe

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
+from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.homeenv.situation import HomeSituation
 
@@ -61,7 +62,7 @@ class Visit:
 
     toolset: str
     language: str
-    prompt: Literal["brief", "full"] = "full"
+    prompt: PromptName = "full"
     id: str = "live"
     seed: int = 0
     intents: tuple[Any, ...] = ()

@@ -33,9 +33,9 @@ class Instance(Model):
     blueprint: Blueprint
 
     def blueprint_for(self, setting: Setting) -> Blueprint:
-        """The blueprint with the toolset of the setting and the full prompt."""
-        toolset = "direct" if setting == "dr" else self.toolset
-        return self.blueprint.model_copy(update={"toolset": toolset, "prompt": "full", "id": self.id})
+        """The blueprint with the toolset of the setting. In DR the prompt is full, since it is all that the agent gets."""
+        played = {"toolset": "direct", "prompt": "full"} if setting == "dr" else {"toolset": self.toolset}
+        return self.blueprint.model_copy(update=played | {"id": self.id})
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """The limits of an episode.

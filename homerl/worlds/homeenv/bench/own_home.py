@@ -1,8 +1,8 @@
 """A benchmark in a person's own homes: tasks of every query type that the homes offer.
 
-Invariants: a suite is a pure function of its home files, toolset, seed and language, byte for byte; its sentences and frames
-are held out and no sentence occurs twice; every instance has passed the validity checks, and holds its home; rooms, devices
-and names are those of the files, which a policy may have been trained on.
+Invariants: a suite is a pure function of its home files, toolset, prompt, seed and language, byte for byte; its sentences
+and frames are held out and no sentence occurs twice; every instance has passed the validity checks, and holds its home;
+rooms, devices and names are those of the files, which a policy may have been trained on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
@@ -20,6 +21,7 @@ from homerl.worlds import contract
 from homerl.worlds.homeenv.bench.instance import Instance, Size, instance_recipe
 from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
+from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.blueprints.intents import families
 
 EACH = 10  # most instances of a query type
@@ -34,16 +36,19 @@ class OwnHome(contract.Suite):
     name: str = "own-home"
     files: tuple[str, ...] = ()
     toolset: ToolsetName = "smh"
+    prompt: PromptName = "full"
 
     settings = ("eia", "dr")
     instance = Instance
     labels = ("category", "subcategory", "size")
 
-    def of_homes(self, files: Sequence[str], toolset: str | None) -> OwnHome:
-        """The suite of these files, with `toolset` in the setting EIA."""
+    def of_homes(self, files: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> OwnHome:
+        """The suite of these files, with `toolset` and `prompt` in the setting EIA."""
         if toolset is not None and toolset not in TOOLSETS:
             raise InputError(f"there is no toolset '{toolset}'", "--toolset", f"one of {', '.join(TOOLSETS)}")
-        return replace(self, files=tuple(files), toolset=toolset or self.toolset)
+        if prompt is not None and prompt not in get_args(PromptName):
+            raise InputError(f"there is no prompt '{prompt}'", "--prompt", f"one of {', '.join(get_args(PromptName))}")
+        return replace(self, files=tuple(files), toolset=toolset or self.toolset, prompt=prompt or self.prompt)
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
@@ -101,7 +106,9 @@ class OwnHome(contract.Suite):
         return instance
 
     def _recipe(self, family: str, subcategory: str, language: str, file: str) -> BlueprintRecipe:
-        return instance_recipe(HomeRecipe(files=(file,), language=language), family, subcategory, self.toolset)
+        home = HomeRecipe(files=(file,), language=language)
+        recipe = instance_recipe(home, family, subcategory, self.toolset)
+        return recipe.model_copy(update={"prompt": self.prompt})
 
 
 def _query(instance: Instance) -> str:

@@ -26,7 +26,7 @@ from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Unclear, Voice
 from homerl.language.writing import AS_IT_IS, Writing
 from homerl.worlds.contract import unmade
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile, PromptName
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
@@ -90,9 +90,7 @@ class BlueprintRecipe(Model):
         description="Tools of the agent, such as HomeFlow's (it writes code), SMH-Bench's (one call a service, automations "
         "too), and `direct` (one JSON answer to the whole home in text).",
     )
-    prompt: Literal["brief", "full"] = Field(
-        "brief", description="How much the system prompt explains, and tells of the home."
-    )
+    prompt: PromptName = Field("brief", description="How much the system prompt explains, and tells of the home.")
 
     @model_validator(mode="after")
     def _ranges(self) -> BlueprintRecipe:

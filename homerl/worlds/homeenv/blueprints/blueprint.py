@@ -20,6 +20,7 @@ from envs.model import Model
 from homerl.language.answers import Answer
 
 FORMAT = 2
+PromptName = Literal["brief", "full"]
 
 
 class Profile(Model):
@@ -133,7 +134,7 @@ class Blueprint(Model):
     history: tuple[Past, ...] = ()
     preserve: bool = True
     toolset: ToolsetName = "homeflow"
-    prompt: Literal["brief", "full"] = "brief"
+    prompt: PromptName = "brief"
 
     @property
     def one_answer(self) -> bool:

@@ -27,6 +27,7 @@ from homerl.homeassistant.errors import HomeAssistantError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
+from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import changes_of, compared
@@ -74,7 +75,7 @@ class House:
     mode: Mode
     toolset: str
     language: str
-    prompt: Literal["brief", "full"] = "full"
+    prompt: PromptName = "full"
     guard: Guard = field(default_factory=Guard)
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
