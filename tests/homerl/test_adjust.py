@@ -3,6 +3,7 @@
 import asyncio
 import colorsys
 import random
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -20,6 +21,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.agents.writers import writer_of
+from homerl.worlds.homeenv.bench.cases import cases
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
@@ -28,7 +30,7 @@ from homerl.worlds.homeenv.blueprints.intents.adjust import Dial, dials
 from homerl.worlds.homeenv.blueprints.intents.colour import CODES, HUES, hue_holds
 from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.registry import begin
-from tests.homerl.intents import HOME, PATIENT, TOOLSETS, drafts, expert_plays, idle_plays, solves
+from tests.homerl.intents import HOME, PATIENT, TOOLSETS, Idle, drafts, expert_plays, idle_plays, solves
 
 ACTS = ("adjust/step", "adjust/amount", "adjust/limit", "colour/named")
 QUESTIONS = ("survey/all", "survey/any", "moment/time", "moment/date", "moment/weekday")
@@ -207,6 +209,19 @@ def test_the_reply_is_the_answer_and_another_moment_is_not(clock):
         assert read_answer(answer, f"It is {said[name]}.") == "right"
         assert read_answer(propose(later, random.Random(0), ask).answer, f"It is {said[name]}.") == "wrong"
         assert read_answer(answer, "Done.") == "silent"
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [("time", r"\d\d:\d\d"), ("date", r"\d{4}-\d\d-\d\d"), ("weekday", "(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")],
+)
+def test_a_judge_reads_the_right_moment_beside_a_wrong_one(kind, wanted):
+    recipe = BlueprintRecipe(families={f"moment/{kind}": 1}, intents=(1, 1), home=HOME, toolset="smh", prompt="full")
+    for seed in range(7):
+        blueprint = make_blueprint(recipe, "train", seed)
+        says = Idle("It is Monday, the 2nd of January 1998, and it is 03:33.")
+        (case, *_) = cases(asyncio.run(play(begin(blueprint, PATIENT), says, ScriptedUser(0))))
+        assert re.fullmatch(wanted, case.wanted) and case.rule == ("right" if case.wanted == "Monday" else "wrong")
 
 
 def test_what_was_done_before_is_what_the_condition_counts_from():

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from envs.homeenv.home_file import home_from_json
 from homerl.language.answers import Answer, read_answer
+from homerl.language.moments import DAYS
 from homerl.play.messages import words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
@@ -84,5 +85,7 @@ def answer_in_words(answer: Answer) -> str:
         give = f" (give or take {answer.tolerance:g})" if answer.tolerance else ""
         unit = {"count": "", None: ""}.get(answer.unit, f" {answer.unit}")
         return f"{answer.value:g}{unit}{give}"
+    if answer.type == "weekday":
+        return DAYS[int(answer.value)].capitalize()
     value = [answer.value] if isinstance(answer.value, str) else list(answer.value)
     return ", ".join(value) if value else "none of them"

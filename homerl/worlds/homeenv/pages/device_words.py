@@ -36,7 +36,8 @@ TRUTH = {
 YES_NO = {"yes": True, "no": False}
 # Formats of numbers and words, the most informative first; other attributes follow as "name value".
 VALUE_FORMATS = {
-    "position": "{} open", "carbon_monoxide": "CO {}", "ac_mode": "{}", "current_temperature": "{}",
+    "position": "{} open", "current_position": "{}", "carbon_monoxide": "CO {}", "ac_mode": "{}",
+    "current_temperature": "{}",
     "current_water_temperature": "{}", "target_temperature": "→ {}", "target_water_temperature": "→ {}",
     "current_humidity": "{}", "target_humidity": "→ {}", "brightness": "{}", "screen_brightness": "{}",
     "speed": "speed {}", "speed_level": "speed {}", "power": "{}", "power_level": "power {}", "pm25": "PM2.5 {}",
@@ -193,7 +194,8 @@ def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
         return "", "plain"
     if name == "position" and value == 0:
         return "closed", "plain"
-    said = VALUE_FORMATS.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
+    known = VALUE_FORMATS.get(name)
+    said = known.replace(" ", FIRM) if known else f"{name.replace('_', ' ')}{FIRM}{{}}"
     return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
 
 
