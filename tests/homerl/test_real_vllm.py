@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tiny_agent import DIALOGUE, TOOLS, make_agent, prompts
 
 from homerl.agents.llm import LLMAgent
 from homerl.flow.recipe import SynthesisConfig
@@ -19,6 +20,7 @@ from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.serve import address, running
 from homerl.llm.settings import ServeSettings
 from homerl.play.trajectory import Outcome
+from homerl.publish.export import export
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import begin
 
@@ -144,6 +146,42 @@ def test_our_tools_and_dialogues_are_taken(url, task):
     replies = asyncio.run(talk())
     assert len(replies) == 3 and all(reply.prompt_tokens > 20 for reply in replies)
     print(f"an assistant's turn with our tools: {replies[0].prompt_tokens} prompt tokens, 3 candidates")
+
+
+def sent(dialogue: list[dict]) -> list[dict]:
+    """The dialogue as a client sends it: a call has an id, and its result names it."""
+    messages, waiting = [], []
+    for at, message in enumerate(dialogue):
+        if message["role"] == "tool":
+            messages.append(message | {"tool_call_id": waiting.pop(0)})
+        elif calls := [call | {"id": f"call_{at}_{n}"} for n, call in enumerate(message.get("tool_calls", ()))]:
+            messages.append(message | {"tool_calls": calls})
+            waiting = [call["id"] for call in calls]
+        else:
+            messages.append({"role": message["role"], "content": message["content"]})
+    return messages
+
+
+def test_the_calls_of_an_exported_agent_are_read(tmp_path):
+    """Its template shows the tools and the dialogue as in training, so it says what it learnt by heart."""
+    run, folder = make_agent(tmp_path / "run", steps=150, show_tools=True), tmp_path / "agent"
+    export(run, str(folder))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    serve = ServeSettings(
+        model=str(folder), gpus=(0,), port=port, max_length=2048, gpu_memory=0.3, start_seconds=600, arguments=ARGUMENTS
+    )
+    with started(serve, tmp_path / "log"):
+        requests = ({"messages": sent(said), "tools": TOOLS, "max_tokens": 200, "temperature": 0.0} for said in prompts())
+        answers, _, _ = ask(address(serve), *requests)
+    learnt = [message for message in DIALOGUE if message["role"] == "assistant"]
+    for answer, wanted in zip(answers, learnt, strict=True):
+        said = answer.choices[0].message
+        calls = [(call.function.name, json.loads(call.function.arguments)) for call in said.tool_calls or ()]
+        asked = (call["function"] for call in wanted["tool_calls"])
+        assert calls == [(call["name"], json.loads(call["arguments"])) for call in asked]
+        assert (said.content or "").strip() == wanted["content"]
 
 
 def test_sixteen_in_flight(url):
