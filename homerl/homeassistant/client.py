@@ -23,7 +23,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.errors import HomeAssistantError, Unreachable
 from homerl.homeassistant.listing import ENTRIES, PLAIN, SERVICES, Listing
 
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
@@ -58,7 +58,7 @@ async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> Asy
         ) from None
     except (OSError, ValueError, TimeoutError, InvalidHandshake) as error:
         reason = str(error) or type(error).__name__
-        raise HomeAssistantError(
+        raise Unreachable(
             f"{url} cannot be reached ({reason}). Is Home Assistant running, and are host, port and http(s) right?"
         ) from None
     async with socket:

@@ -39,8 +39,8 @@ async def _asked(url: str, variable: str) -> Listing:
 def import_ha(source: str, out: Path, variable: str, everything: bool, save: Path | None) -> Imported:
     """Import a home, and write its file, the report beside it, and the listing if a folder is given to save it."""
     imported = import_home(fetched(source, variable), everything)
-    save_home(imported.home, out)
-    write_report(imported, report_path(out))
     if save is not None:
         fixtures.save(imported.listing, save)
+    write_report(imported, report_path(out))
+    save_home(imported.home, out)
     return imported

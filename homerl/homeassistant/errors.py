@@ -9,3 +9,7 @@ class HomeAssistantError(Exception):
     def __init__(self, text: str, command: str | None = None, code: str | None = None, said: str | None = None) -> None:
         super().__init__(text)
         self.command, self.code, self.said = command, code, said
+
+
+class Unreachable(HomeAssistantError):
+    """Nothing answers at the address now."""

@@ -43,6 +43,14 @@ def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) ->
     assert says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
 
 
+def test_a_file_that_cannot_be_written_is_one_message_and_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in (tmp_path, tmp_path / "file" / "home.json"):
+        done = homerl("make-home", str(out), "--devices", "2-2")
+        assert done.returncode == 2 and "cannot be read or written" in done.stderr.replace("\n", " ")
+        assert str(tmp_path) in done.stderr.replace("\n", "") and "Traceback" not in done.stderr
+
+
 def test_a_terminal_breaks_a_message_between_words() -> None:
     plain = homerl("check", "missing.yaml").stderr
     lines = homerl("check", "missing.yaml", FORCE_COLOR="1", COLUMNS="50").stderr.splitlines()

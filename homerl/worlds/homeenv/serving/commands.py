@@ -60,7 +60,7 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         host: Annotated[
             str, typer.Option(help="address to listen on; others than this machine's own need a key")
         ] = "127.0.0.1",
-        port: Annotated[int, typer.Option(help="port to listen on")] = 8124,
+        port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8124,
         key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
     ) -> None:
         """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
@@ -68,7 +68,7 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
         from homerl.worlds.homeenv.serving.guard import Guard
         from homerl.worlds.homeenv.serving.journal import Journal
-        from homerl.worlds.homeenv.serving.server import Address, serve
+        from homerl.worlds.homeenv.serving.server import Address, listening, serve
 
         one_of("--mode", mode, MODES)
         one_of("--toolset", toolset, TOOLSETS)
@@ -81,9 +81,10 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         guard = Guard(frozenset(allow or ()))
         house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
+        socket = listening(address)
         console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
         console.print(f"what it does: http://{host}:{port}/ (log: {log})")
-        asyncio.run(serve(caretaker, address))
+        asyncio.run(serve(caretaker, address, socket))
 
     return serve_agent
 
@@ -106,12 +107,17 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
 
     from homerl.homeassistant.client import token_from
     from homerl.homeassistant.command import fetched
-    from homerl.homeassistant.errors import HomeAssistantError
+    from homerl.homeassistant.errors import HomeAssistantError, Unreachable
     from homerl.homeassistant.importing import import_home
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
     try:
         real = HomeAssistant(url, token_from(token_env))
+        asyncio.run(real.greet())
+    except Unreachable as error:
+        if file is None:
+            raise InputError(str(error)) from None
+        console.print(f"{error} Sentences are answered as soon as it can be reached.")
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
     return _loaded(file) if file else import_home(fetched(url, token_env)).home, real

@@ -14,12 +14,19 @@ from homerl.homeassistant.client import connect
 from homerl.homeassistant.translation import refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
 
+GREETING = 10.0  # seconds for the first answer
+
 
 class HomeAssistant:
     """A `RealHome` at a URL. Each request has a connection of its own, so a restart of Home Assistant costs nothing."""
 
     def __init__(self, url: str, token: SecretStr) -> None:
         self.url, self._token = url, token
+
+    async def greet(self) -> str:
+        """Home Assistant's version. Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers."""
+        async with connect(self.url, self._token, GREETING) as client:
+            return client.version
 
     async def refreshed(self, twin: Home) -> Home:
         """The twin with the states that Home Assistant has now, at this moment."""

@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import json
 import re
+import socket
 import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -215,10 +216,18 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), 500)
 
 
-async def serve(caretaker: Caretaker, address: Address) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    config = uvicorn.Config(
-        Endpoint(caretaker, address).app(), host=address.host, port=address.port, log_config=None, access_log=False,
-        timeout_graceful_shutdown=5,
-    )  # fmt: skip
-    await uvicorn.Server(config).serve()
+def listening(address: Address) -> socket.socket:
+    """A socket at the address, taken before anything is announced. `InputError` if it is in use or not of this machine."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        remedy = "is another agent running? Name a free port with --port, and an address of this machine with --host"
+        raise InputError(error.strerror or str(error), f"{address.host}, port {address.port}", remedy) from None
+
+
+async def serve(caretaker: Caretaker, address: Address, at: socket.socket) -> None:
+    """Serve at a socket until SIGTERM or SIGINT."""
+    app = Endpoint(caretaker, address).app()
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    await uvicorn.Server(config).serve(sockets=[at])
