@@ -20,6 +20,7 @@ from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited
+from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
@@ -155,7 +156,7 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
         for one in spec.get("services", ())
         if one["name"] in offered
     }
-    spec = narrowed(spec, shown, services)
+    spec = asking(narrowed(spec, shown, services), entity)
     before = {one["name"]: one for one in spec["attributes"]}
     spec["attributes"] = _limited(spec["attributes"], entity)
     ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
