@@ -33,6 +33,7 @@ from homerl.homeassistant.listing import (
 )
 
 SAVED = "listing.json"
+PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
 STEMS = {
     "states": STATES, "config": CONFIG, "services": FORMS, "area_registry": AREAS, "floor_registry": FLOORS,
     "device_registry": DEVICES, "entity_registry": REGISTERED, "exposed_entities": EXPOSED,
@@ -41,9 +42,9 @@ ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
 def save(listing: Listing, folder: Path) -> Path:
-    """Write a listing into a folder."""
+    """Write a listing into a folder, for its owner alone to read."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / SAVED, listing.model_dump_json(indent=1) + "\n")
+    write_atomic(folder / SAVED, listing.model_dump_json(indent=1) + "\n", PRIVATE)
     return folder / SAVED
 
 
