@@ -21,7 +21,7 @@ from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited
 from homerl.homeassistant.codes import asking
-from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
+from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
@@ -76,7 +76,7 @@ def _hides(entity: Entity) -> bool:
 def _offered(entity: Entity) -> set[str]:
     """The services of its own domain that an entity supports."""
     needs = UNSAID.get(entity.domain, {})
-    has = int(entity.attributes.get("supported_features") or 0)
+    has = features(entity.attributes)
     named = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
     return {name for name in named if has & needs.get(name, 0) == needs.get(name, 0)}
 
