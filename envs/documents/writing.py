@@ -9,21 +9,23 @@ import os
 import re
 import threading
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 
-def write_atomic(path: str | Path, content: str | bytes | Iterable[str]) -> None:
+def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: int = 0o666) -> None:
     """Replace the file at `path`, and create its folder if needed. Readers see either the old content or the new one.
 
     The same holds after a crash. `content` may be an iterable of strings, which are written one by one, so that the
-    whole need not fit into memory. Raises `OSError` if the file cannot be written; the old file then stays as it was.
+    whole need not fit into memory. `mode` says who may read it, as far as the umask allows. Raises `OSError` if the file
+    cannot be written; the old file then stays as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = f"{os.getpid()}.{threading.get_ident()}"  # so that two writers never share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             parts = [content] if isinstance(content, (str, bytes)) else content
             file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
             file.flush()

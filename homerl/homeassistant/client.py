@@ -1,7 +1,8 @@
 """A WebSocket client of Home Assistant.
 
 Invariants:
-- a token comes from an environment variable and is in no log, repr or message of an error;
+- a token comes from an environment variable and is in no log, repr or message of an error; it is shown only to the address
+  that its owner gave: a redirect is not followed;
 - whatever goes wrong is a `HomeAssistantError` that says what, where and what to do;
 - one command is under way at a time, and its answer belongs to it: a late answer to a command given up is skipped.
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 from pydantic import SecretStr
 from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import connect as open_socket
+from websockets.asyncio.client import connect as opening
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from homerl.homeassistant.errors import HomeAssistantError, Unreachable
@@ -28,6 +29,8 @@ from homerl.homeassistant.listing import ENTRIES, PLAIN, SERVICES, Listing
 
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
 ADDRESS = re.compile(r"https?://([^@:/?#\[\]\s]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
+
+SECRET_PART = re.compile(r"(?<=//).*@|[?#].*")  # of an address: a password, a token
 
 frames = logging.getLogger(f"{__name__}.frames")
 frames.setLevel(logging.WARNING)  # at DEBUG the library logs each message, and the first one is the token
@@ -44,15 +47,24 @@ def token_from(variable: str) -> SecretStr:
     return SecretStr(token)
 
 
+class _Opening(opening):
+    """Opens a socket at the address that is given, and nowhere else."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
 @asynccontextmanager
 async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> AsyncIterator[Client]:
     """A client of the Home Assistant at a URL (`http://127.0.0.1:8123`); it is closed on leaving."""
     address = _socket_address(url)
     try:
         # a home stands in its own network, so no proxy; a listing is one message of some MB, so no limit
-        socket = await open_socket(address, max_size=None, open_timeout=patience, proxy=None, logger=frames)
+        socket = await _Opening(address, max_size=None, open_timeout=patience, proxy=None, logger=frames)
     except InvalidStatus as error:
         status = error.response.status_code
+        if (elsewhere := error.response.headers.get("Location")) is not None and 300 <= status < 400:
+            raise _redirected(url, status, elsewhere) from None
         raise HomeAssistantError(
             f"{url} answers HTTP {status}, not as Home Assistant does. Give the address that you open in a browser."
         ) from None
@@ -151,9 +163,18 @@ class Client:
 
 def _socket_address(url: str) -> str:
     if not ADDRESS.fullmatch(url):
-        shown = re.sub(r"(?<=//).*@|\?.*", "", url)  # without a password or a token
+        shown = SECRET_PART.sub("", url)
         raise HomeAssistantError(f"'{shown}' is no address of a Home Assistant. Write it like http://127.0.0.1:8123")
     return f"ws{url.removeprefix('http').rstrip('/')}/api/websocket"
+
+
+def _redirected(url: str, status: int, elsewhere: str) -> HomeAssistantError:
+    """What to do about a redirect: its owner, not the server, says whom the token is shown to."""
+    place = SECRET_PART.sub("", elsewhere)
+    return HomeAssistantError(
+        f"{url} answers HTTP {status}, a redirect to {place}. It is not followed, for the token would go there. If you "
+        f"trust that place, give the address that a browser then shows."
+    )
 
 
 async def _receive(socket: ClientConnection) -> dict[str, Any]:

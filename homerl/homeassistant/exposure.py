@@ -37,4 +37,4 @@ def _exposed(listing: Listing, entity: Entity) -> bool:
 def _by_default(entity: Entity) -> bool:
     if entity.hidden or entity.category is not None:
         return False
-    return entity.domain in DOMAINS or entity.attributes.get("device_class") in CLASSES.get(entity.domain, ())
+    return entity.domain in DOMAINS or str(entity.attributes.get("device_class")) in CLASSES.get(entity.domain, ())

@@ -9,7 +9,7 @@ Invariants: a saved listing read again is equal; a file that cannot be used is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from envs.documents import InputError, read_json, read_yaml, write_atomic
 from homerl.homeassistant.forms import shipped_forms, supported
 from homerl.homeassistant.listing import (
     AREAS,
+    AUTOMATIONS,
     CONFIG,
     DEVICES,
     ENTRIES,
@@ -26,13 +27,23 @@ from homerl.homeassistant.listing import (
     FLOORS,
     FORMS,
     LABELS,
+    PLAIN,
     REGISTERED,
     SERVICES,
     STATES,
     Listing,
 )
+from homerl.homeassistant.tidying import tidied
 
 SAVED = "listing.json"
+AGAIN = "save it again with --save"
+MAPPINGS = (CONFIG, EXPOSED, FORMS, ENTRIES, SERVICES, AUTOMATIONS)  # the others are lists
+KINDS: dict[str, type] = {
+    command: dict if command in MAPPINGS else list for command in (*PLAIN, ENTRIES, SERVICES, AUTOMATIONS)
+}
+REQUIRED = {command: kind for command, kind in KINDS.items() if command != AUTOMATIONS}
+WORDS: dict[type, str] = {dict: "mapping", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
+PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
 STEMS = {
     "states": STATES, "config": CONFIG, "services": FORMS, "area_registry": AREAS, "floor_registry": FLOORS,
     "device_registry": DEVICES, "entity_registry": REGISTERED, "exposed_entities": EXPOSED,
@@ -41,9 +52,9 @@ ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
 def save(listing: Listing, folder: Path) -> Path:
-    """Write a listing into a folder."""
+    """Write a listing into a folder, for its owner alone to read."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / SAVED, listing.model_dump_json(indent=1) + "\n")
+    write_atomic(folder / SAVED, listing.model_dump_json(indent=1) + "\n", PRIVATE)
     return folder / SAVED
 
 
@@ -53,63 +64,99 @@ def load(folder: Path) -> Listing:
         raise InputError("is no folder", where=str(folder), remedy="give Home Assistant's address, or a folder of its files")
     if (folder / SAVED).exists():
         return _saved(folder / SAVED)
-    found = {command: data for stem, command in STEMS.items() if (data := _found(folder, stem)) is not None}
+    found = {command: data for stem, command in STEMS.items() if (data := _found(folder, stem, command)) is not None}
     if STATES not in found:
         remedy = f"save the answer of /api/states there as states.json, or use a folder that --save wrote ({SAVED})"
         raise InputError("no states found", where=str(folder), remedy=remedy)
+    return _usable(lambda: _listing(found), folder)
+
+
+def _usable(make: Callable[[], Listing], where: Path) -> Listing:
+    """The listing, of which everything that an importer reads has been read once."""
     try:
-        return _listing(found)
-    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        listing = make()
+        tidy, _ = tidied(listing)
+        entities, _, _ = tidy.entities, tidy.areas, tidy.floors
+        if listing.sources[STATES] and not entities:
+            raise ValueError("no row of the states has an `entity_id`")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"the files do not fit together ({type(error).__name__}: {error})"
-        raise InputError(what, where=str(folder), remedy="give them as Home Assistant writes them") from None
+        raise InputError(what, where=str(where), remedy="give them as Home Assistant writes them") from None
+    return listing
 
 
 def _saved(path: Path) -> Listing:
     try:
-        return Listing.model_validate(read_json(path).data)
+        listing = Listing.model_validate(read_json(path).data)
     except ValidationError as error:
-        raise InputError(
-            f"is no saved listing ({error.errors()[0]['msg']})", str(path), "save it again with --save"
-        ) from None
+        raise InputError(f"is no saved listing ({error.errors()[0]['msg']})", str(path), AGAIN) from None
+    for command, kind in KINDS.items() if AUTOMATIONS in listing.sources else REQUIRED.items():
+        if not isinstance(listing.sources.get(command), kind):
+            raise InputError(f"is no saved listing (it has no {WORDS[kind]} under `{command}`)", str(path), AGAIN)
+    return _usable(lambda: listing, path)
 
 
-def _found(folder: Path, stem: str) -> Any:
+def _found(folder: Path, stem: str, command: str) -> Any:
     for name in (f"{prefix}{stem}{ending}" for prefix in ("", "core.", "homeassistant.") for ending in ENDINGS):
         path = folder / name
         if path.is_file():
             data = (read_yaml if path.suffix in (".yaml", ".yml") else read_json)(path).data
-            return data["data"] if isinstance(data, Mapping) and "key" in data and "data" in data else data
+            data = data["data"] if isinstance(data, Mapping) and "key" in data and "data" in data else data
+            _check(data, (list,) if command == STATES else (dict,) if command == CONFIG else (dict, list), path)
+            return data
     return None
+
+
+def _check(data: Any, kinds: tuple[type, ...], path: Path) -> None:
+    """Raise `InputError` if what a file holds is none of several kinds."""
+    if isinstance(data, Mapping) and data.keys() == {"message"}:
+        remedy = "ask again with a token that Home Assistant takes"
+        raise InputError(f"holds the answer of a refused request ({data['message']})", str(path), remedy)
+    if data is not None and not isinstance(data, kinds):
+        what = f"holds a {WORDS.get(type(data), 'value')} and no {' or '.join(WORDS[kind] for kind in kinds)}"
+        raise InputError(what, str(path), "give it as Home Assistant writes it")
 
 
 def _listing(found: Mapping[str, Any]) -> Listing:
     """The listing of what was found: rows get the keys that the WebSocket's have, and what is missing is empty."""
-    states: list[dict[str, Any]] = [{"attributes": {}} | dict(state) for state in found[STATES]]
-    entries = {row["entity_id"]: dict(row) for row in _rows(found.get(REGISTERED), "entities")}
+    states = found[STATES]
+    known = {id: dict(_mapping(row.get("attributes"))) for row in states if (id := _id(row)) is not None}
+    registered = _rows(found.get(REGISTERED), "entities")
+    entries = {id: dict(row) for row in registered if (id := _id(row)) is not None}
     forms = _forms(found.get(FORMS)) or shipped_forms()
     config = dict(found.get(CONFIG) or {})
     return Listing(
         version=str(config.get("version", "unknown")),
         sources={
             CONFIG: config,
-            FLOORS: [{"aliases": [], "level": None} | row for row in _rows(found.get(FLOORS), "floors")],
-            AREAS: [_area(row) for row in _rows(found.get(AREAS), "areas")],
+            FLOORS: [{"aliases": []} | row if isinstance(row, dict) else row for row in _rows(found.get(FLOORS), "floors")],
+            AREAS: [_area(row) if isinstance(row, dict) else row for row in _rows(found.get(AREAS), "areas")],
             LABELS: [],
-            DEVICES: [{"area_id": None} | row for row in _rows(found.get(DEVICES), "devices")],
-            REGISTERED: [{"entity_id": name} for name in entries],
+            DEVICES: _rows(found.get(DEVICES), "devices"),
+            REGISTERED: [{"entity_id": _id(row)} for row in registered],
             ENTRIES: entries,
             EXPOSED: _exposed(found.get(EXPOSED), entries),
             STATES: states,
             FORMS: forms,
-            SERVICES: {state["entity_id"]: supported(forms, state["entity_id"], state["attributes"]) for state in states},
+            SERVICES: {id: supported(forms, id, attributes) for id, attributes in known.items()},
         },
     )
 
 
-def _rows(data: Any, key: str) -> list[dict[str, Any]]:
+def _rows(data: Any, key: str) -> list[Any]:
     """The rows of a registry, from its file or from a list."""
-    rows = data.get(key, ()) if isinstance(data, Mapping) else data or ()
-    return [dict(row) for row in rows]
+    rows = data.get(key) if isinstance(data, Mapping) else data
+    return list(rows or ())
+
+
+def _mapping(data: Any) -> Mapping[str, Any]:
+    return data if isinstance(data, Mapping) else {}
+
+
+def _id(row: Any) -> str | None:
+    """The entity of a row; None if it names none."""
+    id = _mapping(row).get("entity_id")
+    return id if isinstance(id, str) else None
 
 
 def _area(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,11 +174,11 @@ def _exposed(data: Any, entries: Mapping[str, Any]) -> dict[str, Any]:
     """What is exposed, in the WebSocket's form, from the store's."""
     rows = (data or {}).get("exposed_entities", {})
     known = {
-        name: {to: bool(said.get("should_expose")) for to, said in row.get("assistants", {}).items()}
+        name: {to: bool(_mapping(said).get("should_expose")) for to, said in _mapping(row.get("assistants")).items()}
         for name, row in rows.items()
     }
     for name, entry in entries.items():
-        for to, said in (entry.get("options") or {}).items():
+        for to, said in _mapping(entry.get("options")).items():
             if isinstance(said, Mapping) and "should_expose" in said:
                 known.setdefault(name, {})[to] = bool(said["should_expose"])
     return {"exposed_entities": known}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,13 @@ def _fits(needs: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     return all(set(wanted) & set(attributes.get(name) or ()) for name, wanted in (needs.get("attribute") or {}).items())
 
 
+def features(attributes: Mapping[str, Any]) -> int:
+    """The features of an entity as bits; none if it tells no number."""
+    told = attributes.get("supported_features")
+    return int(told) if isinstance(told, int) or (isinstance(told, float) and isfinite(told)) else 0
+
+
 def _any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:
     """Whether one of several features, or combinations of them, is supported."""
-    has = int(attributes.get("supported_features") or 0)
+    has = features(attributes)
     return any(has & bits == bits for bits in needed)

@@ -29,6 +29,7 @@ from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, L
 from homerl.homeassistant.privacy import stripped
 from homerl.homeassistant.products import Product, bare_product, generic_product, product_of
 from homerl.homeassistant.rooms import names_of, room_id, rooms_of, storeys_of
+from homerl.homeassistant.tidying import tidied
 from homerl.homeassistant.times import local_clock
 from homerl.homeassistant.translation import first_values, readings_of
 from homerl.homeassistant.units import temperature_unit
@@ -50,6 +51,7 @@ class Imported:
 
 def import_home(listing: Listing, everything: bool = False) -> Imported:
     """The home of a listing: of the entities exposed to Assist, or of every one. Raises `InputError` if there are none."""
+    listing, notes = tidied(listing)
     chosen = selected(listing, everything)
     if not chosen:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
@@ -59,7 +61,6 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     rooms = rooms_of(listing)
     names = names_of(entities, {area.area_id: area for area in listing.areas})
     measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
-    notes: list[Note] = []
     devices: list[Device] = []
     links: dict[str, Link] = {}
     state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
@@ -184,7 +185,7 @@ def _measured(entity: Entity, quantity: str) -> float | None:
         value = float(told)
         value = (value - 32) / 1.8 if quantity == "temperature" and unit == "°F" else value
         checked: float = ROOM_STATE[quantity].check(value)
-    except (TypeError, ValueError, Refused):
+    except (TypeError, ValueError, OverflowError, Refused):
         return None
     return checked
 

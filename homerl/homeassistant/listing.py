@@ -101,7 +101,9 @@ class Listing(Frozen):
         entry = self.sources[ENTRIES].get(entity) or {}
         devices = {device["id"]: device for device in self.sources[DEVICES]}
         area, device = entry.get("area_id"), devices.get(entry.get("device_id"))
-        while area is None and device is not None:
+        seen: set[str] = set()  # a device may be said to be a part of itself
+        while area is None and device is not None and device["id"] not in seen:
+            seen.add(device["id"])
             area, device = device.get("area_id"), devices.get(device.get("parent_device_id"))
         return area
 
@@ -128,4 +130,4 @@ class Listing(Frozen):
 
 def _part(row: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
     """The fields of a model, from a row that has more."""
-    return {name: row[name] for name in model.model_fields}
+    return {name: row.get(name) for name in model.model_fields}

@@ -11,6 +11,7 @@ from typing import Any
 
 from homerl.homeassistant.automation_text import readable
 from homerl.homeassistant.listing import (
+    ASSIST,
     AUTOMATIONS,
     CONFIG,
     DEVICES,
@@ -38,6 +39,7 @@ SECRET = PLACES | frozenset(  # attributes of any entity: tokens, places, accoun
 SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of a domain's entities
 KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
 CODES = frozenset("code password pin".split())
+KEPT_OF_OPTIONS = {ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
 DEAD = ("unknown", "unavailable")
 PEOPLE = ("person", "device_tracker")
 
@@ -45,7 +47,7 @@ PEOPLE = ("person", "device_tracker")
 def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     """The listing with these entities alone, and of them only what a home needs."""
     old, kept = listing.sources, frozenset(entities)
-    entries = {name: _part(entry, KEPT_OF_ENTRIES) for name, entry in old[ENTRIES].items() if name in kept and entry}
+    entries = {name: _entry(entry) for name, entry in old[ENTRIES].items() if name in kept and entry}
     needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
     exposed = old[EXPOSED]["exposed_entities"]
     domains = {name.partition(".")[0] for name in kept}
@@ -107,6 +109,13 @@ def _is_number(text: str) -> bool:
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:
     state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
     return _part(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes}
+
+
+def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of the registry, and of its options only what a home reads."""
+    options = row.get("options") or {}
+    kept = {key: _part(options[key], names) for key, names in KEPT_OF_OPTIONS.items() if options.get(key)}
+    return _part(row, KEPT_OF_ENTRIES) | ({"options": kept} if "options" in row else {})
 
 
 def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:

@@ -20,7 +20,8 @@ from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited
-from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
+from homerl.homeassistant.codes import asking
+from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
@@ -75,7 +76,7 @@ def _hides(entity: Entity) -> bool:
 def _offered(entity: Entity) -> set[str]:
     """The services of its own domain that an entity supports."""
     needs = UNSAID.get(entity.domain, {})
-    has = int(entity.attributes.get("supported_features") or 0)
+    has = features(entity.attributes)
     named = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
     return {name for name in named if has & needs.get(name, 0) == needs.get(name, 0)}
 
@@ -155,7 +156,7 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
         for one in spec.get("services", ())
         if one["name"] in offered
     }
-    spec = narrowed(spec, shown, services)
+    spec = asking(narrowed(spec, shown, services), entity)
     before = {one["name"]: one for one in spec["attributes"]}
     spec["attributes"] = _limited(spec["attributes"], entity)
     ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}

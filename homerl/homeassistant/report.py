@@ -14,6 +14,7 @@ from rich.table import Table
 
 from envs.documents import write_atomic
 from envs.homeenv.home_file import REPORT
+from homerl.homeassistant.fixtures import PRIVATE
 from homerl.homeassistant.importing import Imported
 
 MOST = 20  # rows of the table
@@ -27,7 +28,7 @@ def report_path(home: Path) -> Path:
 
 def write_report(imported: Imported, path: Path) -> None:
     """Write everything that was not understood, with what was imported in numbers."""
-    write_atomic(path, json.dumps(report(imported), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(path, json.dumps(report(imported), indent=1, ensure_ascii=False) + "\n", PRIVATE)
 
 
 def report(imported: Imported) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from homerl.homeassistant.listing import Area, Entity, Listing
 
 GENERAL = "room"  # the type of a room whose name says nothing
+TAKEN = re.compile(rf"({HOME}|{OUTDOORS})(_area)*")
 LETTER = re.compile(r"[^\W\d_]")
 COMPOUND = 5  # letters from which on a word is found within others: Schlafzimmer Eltern, Wohnküche
 APART = r"(?:\s*[:,_–-]+)?\s+(?=[^\W_])"  # what is between a room's name and the rest: never an apostrophe, `&` or `/`
@@ -47,8 +48,8 @@ def storeys_of(listing: Listing) -> tuple[Storey, ...]:
 
 
 def room_id(area: str) -> str:
-    """The id of an area's room: its own, unless every home gives that another meaning."""
-    return f"{area}_area" if area in (HOME, OUTDOORS) else area
+    """The id of an area's room: its own, unless every home gives that another meaning. Rooms of two areas have two ids."""
+    return f"{area}_area" if TAKEN.fullmatch(area) else area
 
 
 def type_of(*names: str) -> str:

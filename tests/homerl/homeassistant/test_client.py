@@ -140,6 +140,28 @@ def test_another_program_at_the_port_is_told(home: Replay) -> None:
     assert "not as Home Assistant does" in str(refusal(f"{home.url}/elsewhere", version))
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_told_and_not_followed(home: Replay, status: int) -> None:
+    async def redirected() -> str:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            place = f"{home.url.replace('http', 'ws')}/api/websocket?token=secret"
+            writer.write(f"HTTP/1.1 {status} Elsewhere\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with pytest.raises(HomeAssistantError) as raised:
+                async with connect(url, SecretStr(TOKEN), 20):
+                    pass
+            return str(raised.value)
+
+    said = asyncio.run(redirected())
+    place = f"{home.url.replace('http', 'ws')}/api/websocket"
+    assert f"HTTP {status}, a redirect to {place}. It is not followed" in said and "secret" not in said
+
+
 @pytest.mark.parametrize(
     "url",
     [

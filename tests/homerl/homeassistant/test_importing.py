@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from envs.documents import InputError
+from envs.homeenv.audit import Refused
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.homeassistant.generic import named
 from homerl.homeassistant.importing import Imported, import_home
@@ -151,3 +152,31 @@ def test_the_report_counts_and_lists(imported: Imported) -> None:
     assert told["rooms"] == 13 and told["devices"]["light"] == 6
     assert len(told["not_understood"]) == len(imported.notes)
     assert 0 < table(imported).row_count <= 21
+
+
+ARMS, DISARMS = "alarm_control_panel.alarm_arm_home", "alarm_control_panel.alarm_disarm"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "disarming", "arming"),
+    [
+        ({"code_format": None, "code_arm_required": False}, False, False),
+        ({"code_format": "number", "code_arm_required": True}, True, True),
+        ({"code_format": "number", "code_arm_required": False}, True, False),
+    ],
+)
+def test_an_alarm_panel_takes_the_code_that_the_real_one_judges(
+    attributes: dict[str, Any], disarming: bool, arming: bool
+) -> None:
+    panel = "alarm_control_panel.house"
+    home = alone(panel, "armed_away", attributes, ARMS, DISARMS).home
+    assert home.get(panel, "code_arm_required") is attributes["code_arm_required"]
+    for full, needed in ((DISARMS, disarming), (ARMS, arming)):
+        service = full.partition(".")[2]
+        home.fork().call(panel, service, (), {"code": "5678"})
+        for given in ({}, {"code": ""}):
+            if needed:
+                with pytest.raises(Refused):
+                    home.fork().call(panel, service, (), given)
+            else:
+                home.fork().call(panel, service, (), given)

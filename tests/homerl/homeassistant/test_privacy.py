@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from homerl.homeassistant.exposure import selected
-from homerl.homeassistant.listing import STATES
+from homerl.homeassistant.fixtures import load, save
+from homerl.homeassistant.importing import import_home
+from homerl.homeassistant.listing import ENTRIES, STATES
 from homerl.homeassistant.privacy import stripped, without_secrets
+from homerl.homeassistant.report import write_report
 from tests.homerl.homeassistant.replay import listing
 
 
@@ -25,6 +29,17 @@ def test_no_token_place_or_account_is_left() -> None:
         "Future Event",
     ):
         assert secret in listing().model_dump_json() and secret not in text
+
+
+def test_the_code_of_a_lock_is_not_kept(tmp_path: Path) -> None:
+    said = {"lock": {"default_code": "4711"}, "conversation": {"should_expose": True, "pin": "4711"}}
+    entries = listing().sources[ENTRIES] | {"lock.front_door": {"entity_id": "lock.front_door", "options": said}}
+    imported = import_home(listing().model_copy(update={"sources": listing().sources | {ENTRIES: entries}}))
+    kept = save(imported.listing, tmp_path)
+    write_report(imported, tmp_path / "report.json")
+    assert "4711" not in kept.read_text() and "lock.front_door" in imported.home.plan.by_did
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    assert import_home(load(tmp_path)).home.plan.by_did.keys() == imported.home.plan.by_did.keys()
 
 
 def test_only_the_chosen_entities_are_left() -> None:
