@@ -64,6 +64,7 @@ class Entry(Model):
     to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call), `failed` (Home Assistant
     did not do it), `declined` (consent was not given).
     An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
+    `later` is what automations change afterwards, against what would be so without the calls.
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
@@ -75,6 +76,7 @@ class Entry(Model):
     outcome: Outcome
     calls: tuple[CallRecord, ...] = ()
     changes: tuple[ChangeRecord, ...] = ()
+    later: tuple[ChangeRecord, ...] = ()
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = {}
     error: str | None = None
