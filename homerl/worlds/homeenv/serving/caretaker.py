@@ -32,7 +32,7 @@ from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
-from homerl.worlds.homeenv.serving.guard import Guard
+from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
 from homerl.worlds.homeenv.serving.journal import Journal
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
@@ -92,6 +92,7 @@ class Caretaker:
             raise ValueError(f"the mode {house.mode} needs a real home")
         self.home, self.agents, self.real, self.journal, self.house, self.name = home, agents, real, journal, house, name
         self.words = Words(house.language)
+        self._guard = replace(house.guard, unseen=unseen_groups(home))
         self._telling = Telling(self.words, home.plan)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
@@ -168,7 +169,7 @@ class Caretaker:
             exchange.outcome = "refused" if exchange.refusals else "said"
             exchange.reply = exchange.reply or self._unable(exchange)
             return
-        exchange.guarded = self.house.guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
+        exchange.guarded = self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
         if self.house.mode == "shadow":
             key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self.words.say(key, changes=self._shown(exchange))
