@@ -33,7 +33,7 @@ from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
-from homerl.worlds.homeenv.serving.journal import Journal
+from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
@@ -109,6 +109,8 @@ class Caretaker:
                 await self._take(exchange, dialogue)
             except HomeAssistantError as error:
                 self._fail(exchange, error, self.words.say("failed", why=reason(error)))
+            except Unwritten as error:  # before the first call: nothing was done
+                self._fail(exchange, error, self.words.say("unlogged", why=reason(error)))
             except GivenUp as error:
                 self._fail(exchange, error, self.words.say("late"))
             except AgentFault as error:
@@ -121,7 +123,7 @@ class Caretaker:
                 self._fail(exchange, error, self.words.say("broken", why=reason(error)))
             finally:
                 exchange.reply = whole(exchange.reply)
-                self._log(exchange)
+                self._close(exchange)
             if exchange.outcome == "asked":
                 self._wait_for_consent(dialogue, exchange)
             return exchange.reply
@@ -258,6 +260,16 @@ class Caretaker:
 
     def _shown(self, exchange: Exchange) -> str:
         return self._telling.shown(self.home, exchange)
+
+    def _close(self, exchange: Exchange) -> None:
+        """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
+        try:
+            self._log(exchange)
+        except Unwritten as error:
+            log.exception("an exchange is not in the log")
+            remark = self.words.say("unlogged", why=reason(error))
+            if remark not in exchange.reply:
+                exchange.reply = " ".join(filter(None, [exchange.reply, remark]))
 
     def _log(self, exchange: Exchange) -> None:
         self.journal.append(exchange.entry(self.house.mode, self.name))

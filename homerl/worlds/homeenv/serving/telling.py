@@ -99,8 +99,8 @@ class Telling:
 
 
 def reason(error: object) -> str:
-    """An error as the end of a sentence, without its full stop."""
-    return (str(error) or type(error).__name__).strip().rstrip(".。")
+    """An error as the end of a sentence, without the sign that ends a sentence."""
+    return (str(error) or type(error).__name__).strip().rstrip(".。?？!！")
 
 
 def _hidden(made: Made, told: Sequence[ChangeRecord]) -> dict[str, Any]:
