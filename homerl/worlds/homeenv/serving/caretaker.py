@@ -30,10 +30,10 @@ from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
-from homerl.worlds.homeenv.serving.changes import changes_of, compared
+from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
-from homerl.worlds.homeenv.serving.guard import Guard
-from homerl.worlds.homeenv.serving.journal import Journal
+from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
+from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
@@ -92,6 +92,7 @@ class Caretaker:
             raise ValueError(f"the mode {house.mode} needs a real home")
         self.home, self.agents, self.real, self.journal, self.house, self.name = home, agents, real, journal, house, name
         self.words = Words(house.language)
+        self._guard = replace(house.guard, unseen=unseen_groups(home))
         self._telling = Telling(self.words, home.plan)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
@@ -108,6 +109,8 @@ class Caretaker:
                 await self._take(exchange, dialogue)
             except HomeAssistantError as error:
                 self._fail(exchange, error, self.words.say("failed", why=reason(error)))
+            except Unwritten as error:  # before the first call: nothing was done
+                self._fail(exchange, error, self.words.say("unlogged", why=reason(error)))
             except GivenUp as error:
                 self._fail(exchange, error, self.words.say("late"))
             except AgentFault as error:
@@ -120,7 +123,7 @@ class Caretaker:
                 self._fail(exchange, error, self.words.say("broken", why=reason(error)))
             finally:
                 exchange.reply = whole(exchange.reply)
-                self._log(exchange)
+                self._close(exchange)
             if exchange.outcome == "asked":
                 self._wait_for_consent(dialogue, exchange)
             return exchange.reply
@@ -159,7 +162,8 @@ class Caretaker:
         seen = (text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error)
         exchange.reply = episode.words_of(episode.messages[-1]).text.strip() if spoke else ""
         exchange.means(situation.made)
-        exchange.changes, exchange.refusals = changes_of(self.home, situation.home), tuple(seen)
+        exchange.foresees(self.home, situation.home)
+        exchange.refusals = tuple(seen)
 
     async def _act(self, exchange: Exchange) -> None:
         """What the mode makes of what the agent did in the twin."""
@@ -167,10 +171,9 @@ class Caretaker:
             exchange.outcome = "refused" if exchange.refusals else "said"
             exchange.reply = exchange.reply or self._unable(exchange)
             return
-        changed = [change.did for change in exchange.changes]
-        exchange.guarded = self.house.guard.needs_consent(self.home, exchange.made, exchange.said, changed)
+        exchange.guarded = self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
         if self.house.mode == "shadow":
-            key = "shadow" if exchange.changes else "shadow_nothing"
+            key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self.words.say(key, changes=self._shown(exchange))
         elif self.house.mode == "confirm" or exchange.guarded:
             self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
@@ -191,7 +194,7 @@ class Caretaker:
             exchange.outcome, exchange.refusals = "refused", (str(refusal),)
             exchange.reply = self.words.say("refused", why=refusal.message)
             return
-        exchange.changes = changes_of(self.home, twin)
+        exchange.foresees(self.home, twin)
         if self._shown(exchange) != proposal.shown:
             self._ask(exchange, "ask_again")
         else:
@@ -256,7 +259,17 @@ class Caretaker:
         return self.words.say("refused", why=why or exchange.refusals[-1])
 
     def _shown(self, exchange: Exchange) -> str:
-        return self._telling.shown(self.home, exchange.made, exchange.changes)
+        return self._telling.shown(self.home, exchange)
+
+    def _close(self, exchange: Exchange) -> None:
+        """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
+        try:
+            self._log(exchange)
+        except Unwritten as error:
+            log.exception("an exchange is not in the log")
+            remark = self.words.say("unlogged", why=reason(error))
+            if remark not in exchange.reply:
+                exchange.reply = " ".join(filter(None, [exchange.reply, remark]))
 
     def _log(self, exchange: Exchange) -> None:
         self.journal.append(exchange.entry(self.house.mode, self.name))

@@ -1,18 +1,39 @@
-"""What calls change in a home, and whether another home became the same.
+"""What calls change in a home, at once and later, and whether another home became the same.
 
-Invariant: nothing here changes a home.
+Invariants: nothing here changes a home. What happens later without the calls too, such as at a time of day, is no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
+from envs.homeenv.rules import Rule
+from envs.homeenv.state import Change
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
+FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits then counts as if it happened
+
+
+@dataclass(frozen=True)
+class Later:
+    """What automations make of calls afterwards.
+
+    `changes` tell devices that become other than without the calls, and `actions` the calls of automations that no change
+    tells. `dids` are the devices of both.
+    """
+
+    changes: tuple[ChangeRecord, ...] = ()
+    actions: tuple[Made, ...] = ()
+
+    @property
+    def dids(self) -> list[str]:
+        """The devices of the changes and of the actions."""
+        return [*dict.fromkeys([*(one.did for one in self.changes), *(one.did for one in self.actions)])]
 
 
 def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
@@ -24,9 +45,75 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
             did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after,
             settled=later.values[one.slot],
         )
-        for one in before.diff(after)
-        if (slot := plan.slots[one.slot]).owner in plan.by_did and not getattr(slot.type, "internal", False)
+        for one in _told(before, after)
+        for slot in [plan.slots[one.slot]]
     )  # fmt: skip
+
+
+def later_of(before: Home, after: Home) -> Later:
+    """What automations do because of the calls that lie between two states of a home."""
+    rules = [rule for rule in after.rules if rule.enabled]
+    if not rules:
+        return Later()
+    plan, without, with_calls = before.plan, before.fork(), after.fork()
+    for future in (without, with_calls):
+        future.advance(FORESIGHT_SECONDS)
+    now = {one.slot: one.after for one in before.diff(after)}
+    at_once = {plan.slots[slot].owner for slot in now}
+    stirred = [rule for rule in rules if _stirs(_course(without, rule), _course(with_calls, rule), before.clock)]
+    driven = _driven(stirred) | (_driven(rules) - at_once)
+    changes = tuple(
+        ChangeRecord(did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after)
+        for one in _told(without, with_calls)
+        if (slot := plan.slots[one.slot]).owner in driven and (one.slot, one.after) not in now.items()
+    )
+    changed = {change.did for change in changes}
+    actions = tuple(
+        Made(action.did, action.service, dict(action.arguments))
+        for rule in stirred
+        for seen in [_seen(_course(with_calls, rule), before.clock, at_once, changed)]
+        for action in rule.actions
+        if action.did not in seen
+    )
+    return Later(changes, actions)
+
+
+def _told(before: Home, after: Home) -> Iterator[Change]:
+    """What differs in devices, without what they keep to themselves."""
+    for one in before.diff(after):
+        slot = before.plan.slots[one.slot]
+        if slot.owner in before.plan.by_did and not getattr(slot.type, "internal", False):
+            yield one
+
+
+@dataclass(frozen=True)
+class Course:
+    """How far an automation has come: since when it waits, and when it acted last."""
+
+    since: int | None = None
+    fired: int | None = None
+
+
+def _course(home: Home, rule: Rule) -> Course:
+    return next((Course(one.since, one.fired) for one in home.rules if one.id == rule.id), Course())
+
+
+def _stirs(without: Course, with_calls: Course, begin: int) -> bool:
+    """Whether an automation waits or has acted since a time, and not so without the calls."""
+    waits = with_calls.since not in (None, without.since)
+    return waits or (with_calls.fired != without.fired and (with_calls.fired or 0) >= begin)
+
+
+def _seen(course: Course, begin: int, at_once: set[str], changed: set[str]) -> set[str]:
+    """The devices whose changes tell what an automation does: none if it still waits."""
+    if course.since is not None:
+        return set()
+    return at_once | changed if course.fired == begin else changed
+
+
+def _driven(rules: Iterable[Rule]) -> set[str]:
+    """The devices that automations act on."""
+    return {action.did for rule in rules for action in rule.actions}
 
 
 def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
@@ -46,4 +133,9 @@ def called(plan: Plan, did: str) -> str:
 def asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
     """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
     name = change.path.rpartition(".")[2]
-    return name == "state" or any(one.did == change.did and name in one.arguments for one in made)
+    return is_main(change) or any(one.did == change.did and name in one.arguments for one in made)
+
+
+def is_main(change: ChangeRecord) -> bool:
+    """Whether a change is of a device's state."""
+    return change.path.rpartition(".")[2] == "state"

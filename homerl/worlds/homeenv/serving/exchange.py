@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
+from envs.homeenv.home import Home
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.asker import Asker
+from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
 from homerl.worlds.homeenv.serving.texts import whole
 
@@ -40,6 +42,7 @@ class Exchange:
     outcome: Outcome = "said"
     calls: list[Call] = field(default_factory=list)
     changes: tuple[ChangeRecord, ...] = ()
+    later: Later = field(default_factory=Later)
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -49,6 +52,15 @@ class Exchange:
     def means(self, made: Sequence[Made]) -> None:
         """Take these calls as what is to be done."""
         self.calls = [Call(one) for one in made]
+
+    def foresees(self, before: Home, after: Home) -> None:
+        """Take what differs between the home and its twin as what the calls change, at once and later."""
+        self.changes, self.later = changes_of(before, after), later_of(before, after)
+
+    @property
+    def touched(self) -> list[str]:
+        """The devices that the calls change, at once or later."""
+        return [*(change.did for change in self.changes), *self.later.dids]
 
     @property
     def made(self) -> list[Made]:
@@ -76,6 +88,7 @@ class Exchange:
         told = {
             "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": self.reply, "outcome": self.outcome,
             "calls": [call.record() for call in self.calls], "changes": [change.model_dump() for change in self.changes],
+            "later": [change.model_dump() for change in self.later.changes],
             "refusals": self.refusals, "guarded": self.guarded, "error": "; ".join(self.errors) or None,
             "seconds": round(monotonic() - self.begun, 3),
         }  # fmt: skip

@@ -2,7 +2,8 @@
 
 Invariants:
 - A device is guarded by its kind, its names, the names of its room, or by what it drives. Whatever acts on things that the
-  twin does not show, such as a script, is guarded; so is a cover unless its class is known to be harmless.
+  twin does not show, such as a script, is guarded; so is a cover unless its class is known to be harmless and nothing that
+  it is called itself tells of a door. A group whose members were never seen is guarded.
 - A guarded device is never acted on without consent, unless its owner allowed it by id and the speaker's own words name it
   in full. So no name, state or title of a device in the home can bring an agent to open a lock that nobody spoke of.
 """
@@ -19,7 +20,7 @@ from envs.documents import read_yaml
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from homerl.homeassistant.rooms import SPACELESS
-from homerl.homeassistant.translation import domain_of
+from homerl.homeassistant.translation import domain_of, link_of
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.naming import called_in_full, names, plain, rooms_of
 
@@ -33,15 +34,20 @@ DECLARED = frozenset(  # these say by their kind what they are: a lamp in a gara
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
 )
+MEMBERS = "entity_id"  # the attribute in which a group lists them
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
 ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
 
 
 @dataclass(frozen=True)
 class Guard:
-    """The owner's rules. `allowed` are the ids of guarded devices that need no consent if the speaker names them."""
+    """The owner's rules. `allowed` are the ids of guarded devices that need no consent if the speaker names them.
+
+    `unseen` are the ids of devices that may be groups whose members nobody knows.
+    """
 
     allowed: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
 
     def needs_consent(self, home: Home, made: Sequence[Made], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
         """The guarded devices among those called and `changed` that need consent, each with the reason."""
@@ -51,7 +57,7 @@ class Guard:
     def _held_back(self, home: Home, dids: Iterable[str], said: str) -> Iterator[tuple[str, str]]:
         for did in dids:
             device = home.plan.by_did[did]
-            if not is_guarded(home, device):
+            if not is_guarded(home, device, self.unseen):
                 continue
             if did not in self.allowed:
                 yield did, "guarded"
@@ -59,17 +65,29 @@ class Guard:
                 yield did, "not named"
 
 
-def is_guarded(home: Home, device: Device, within: frozenset[str] = frozenset()) -> bool:
+def unseen_groups(home: Home) -> frozenset[str]:
+    """The devices of a home, as it was imported, that were not available then: a group does not list its members so."""
+    found = (device.did for device in home.plan.devices if device.spec.service_index)
+    return frozenset(
+        did for did in found if (state := home.state_of(did)).get("state") == "unavailable" and MEMBERS not in state
+    )
+
+
+def is_guarded(
+    home: Home, device: Device, unseen: frozenset[str] = frozenset(), within: frozenset[str] = frozenset()
+) -> bool:
     """Whether a device may open the home, arm it, or set it on fire, itself or by what it drives.
 
-    `within` are the groups by which it was reached, since groups may hold each other.
+    `unseen` are those of `Guard`. `within` are the groups by which it was reached, since groups may hold each other.
     """
     if _by_kind(device):
         return True
     if not device.spec.service_index:
         return False
+    if device.did in unseen or _by_name(home, device):
+        return True
     within |= {device.did}
-    return _by_name(home, device) or any(_is_guarded_member(home, one, within) for one in _members(home, device))
+    return any(_is_guarded_member(home, one, unseen, within) for one in _members(home, device))
 
 
 def _by_kind(device: Device) -> bool:
@@ -80,7 +98,12 @@ def _by_kind(device: Device) -> bool:
 
 
 def _by_name(home: Home, device: Device) -> bool:
-    return _tells([*called_in_full(home, device), *rooms_of(home, device), device.did], device.spec.category)
+    link, category = link_of(home, device.did), device.spec.category
+    if category == "cover":  # any class may be a guess of its integration: the name tells, but a blind may hang in a garage
+        own = [device.name, link.name or "", *link.aliases, device.did.partition(".")[2]]
+        if _has_word(own, ["places"]):
+            return True
+    return _tells([*called_in_full(home, device), *rooms_of(home, device), device.did], category)
 
 
 def _members(home: Home, device: Device) -> Iterator[str]:
@@ -90,19 +113,22 @@ def _members(home: Home, device: Device) -> Iterator[str]:
             yield from (one for one in value if isinstance(one, str) and ENTITY.fullmatch(one))
 
 
-def _is_guarded_member(home: Home, did: str, within: frozenset[str]) -> bool:
+def _is_guarded_member(home: Home, did: str, unseen: frozenset[str], within: frozenset[str]) -> bool:
     """Whether a member of a group is guarded. Of one that the home does not have, only the id is known."""
     if did in within:
         return False
     if (device := home.plan.by_did.get(did)) is not None:
-        return is_guarded(home, device, within)
+        return is_guarded(home, device, unseen, within)
     kind = domain_of(did)
     return kind in KINDS | INDIRECT | {"cover"} or _tells([did], kind)
 
 
 def _tells(texts: Iterable[str], category: str) -> bool:
     """Whether a text says that a device of this category is to be guarded."""
-    groups = ("acts",) if category in DECLARED else ("acts", "places")
+    return _has_word(texts, ("acts",) if category in DECLARED else ("acts", "places"))
+
+
+def _has_word(texts: Iterable[str], groups: Sequence[str]) -> bool:
     return any(_words(group).search(_without_harmless(text)) for text in texts for group in groups)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,6 +65,7 @@ class Entry(Model):
     to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call), `failed` (Home Assistant
     did not do it), `declined` (consent was not given).
     An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
+    `later` is what automations change afterwards, against what would be so without the calls.
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
@@ -75,6 +77,7 @@ class Entry(Model):
     outcome: Outcome
     calls: tuple[CallRecord, ...] = ()
     changes: tuple[ChangeRecord, ...] = ()
+    later: tuple[ChangeRecord, ...] = ()
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = {}
     error: str | None = None
@@ -103,28 +106,40 @@ class Log:
     damaged: tuple[Damaged, ...] = ()
 
 
+class Unwritten(Exception):
+    """An entry could not be written to the log; the text says why."""
+
+
 class Journal:
-    """A file of entries. Raises `InputError` if it cannot be written."""
+    """A file of entries. Raises `InputError` if it cannot be written at the beginning, and `Unwritten` if not later."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             open(path, "ab", opener=_of_owner).close()
-            path.chmod(OWNER_ALONE)  # one of an earlier version too
+            if path.is_file():  # no device
+                path.chmod(OWNER_ALONE)  # one of an earlier version too
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(f"the log cannot be written ({reason})", str(path), "name another file with --log") from None
 
     def append(self, entry: Entry) -> None:
-        """Write an entry to disk."""
+        """Write an entry to disk. Raises `Unwritten`."""
+        try:
+            self._append(entry)
+        except OSError as error:
+            raise Unwritten(error.strerror or str(error)) from error
+
+    def _append(self, entry: Entry) -> None:
         text = json.dumps(without_codes(entry.model_dump(mode="json")), ensure_ascii=False)
         with open(self.path, "ab+", opener=_of_owner) as file:
-            if file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
+            if file.seekable() and file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
                 file.write(b"\n")  # a crash has cut the last line
             file.write(text.encode("utf-8", "replace") + b"\n")
             file.flush()
-            os.fsync(file.fileno())
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a device has no disk to wait for
+                os.fsync(file.fileno())
 
     def log(self) -> Log:
         """All that was written."""

@@ -14,7 +14,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
 from homerl.homeassistant.privacy import CODES
 from homerl.worlds.homeenv.live import Made
-from homerl.worlds.homeenv.serving.changes import asked_for, called
+from homerl.worlds.homeenv.serving.changes import Later, asked_for, called, is_main
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 from homerl.worlds.homeenv.serving.words import Words
@@ -27,7 +27,11 @@ class Telling:
     words: Words
     plan: Plan
 
-    def shown(self, home: Home, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> str:
+    def shown(self, home: Home, exchange: Exchange) -> str:
+        """What calls do, as a person is shown it before: at once, and then by automations."""
+        return "; ".join([*self._now(home, exchange.made, exchange.changes), *self._later(exchange.later)])
+
+    def _now(self, home: Home, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
 
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
@@ -39,7 +43,15 @@ class Telling:
         changed = {change.did for change in told}
         hidden = [(one, _hidden(one, told) | ({} if one.did in changed else _state(home, one.did))) for one in made]
         actions = [self._action(one, rest) for one, rest in hidden if rest or one.did not in changed]
-        return "; ".join([*map(self._change, told), *dict.fromkeys(actions)])
+        return [*map(self._change, told), *dict.fromkeys(actions)]
+
+    def _later(self, later: Later) -> Iterator[str]:
+        """What automations do: of a device whose state changes, its state alone."""
+        stated = {change.did for change in later.changes if is_main(change)}
+        told = [self._change(change) for change in later.changes if is_main(change) or change.did not in stated]
+        actions = [self._action(one, dict(one.arguments)) for one in later.actions]
+        for text in dict.fromkeys([*told, *actions]):
+            yield self.words.say("later", what=text)
 
     def report(self, exchange: Exchange) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
@@ -87,8 +99,8 @@ class Telling:
 
 
 def reason(error: object) -> str:
-    """An error as the end of a sentence, without its full stop."""
-    return (str(error) or type(error).__name__).strip().rstrip(".。")
+    """An error as the end of a sentence, without the sign that ends a sentence."""
+    return (str(error) or type(error).__name__).strip().rstrip(".。?？!！")
 
 
 def _hidden(made: Made, told: Sequence[ChangeRecord]) -> dict[str, Any]:

@@ -127,15 +127,6 @@ def test_half_a_character_hides_nothing(serve, lamp, said, words):
     assert "\ufffd" in entry.said + entry.reply
 
 
-def test_what_cannot_be_logged_is_not_done(serve, lamp):
-    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    served.journal.path.unlink()
-    served.journal.path.mkdir()  # nothing can be written there
-    with pytest.raises(OSError):
-        served.say("light please")
-    assert not served.real.made
-
-
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_the_page_shows_every_outcome(outcome):
     call = CallRecord(did="light.bed", service="turn_on", fate="sent")
@@ -182,3 +173,30 @@ def test_consent_shows_what_no_change_shows(serve, house):
 def test_consent_does_not_repeat_what_a_change_shows(serve, house):
     served = serve("confirm", call_of("media_player.tv", "volume_set", volume_level=0.3), "Quiet.", of=house)
     assert "(" not in served.say("not so loud")
+
+
+def test_what_cannot_be_logged_is_not_done_and_the_person_is_told(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.journal.path.unlink()
+    served.journal.path.mkdir()
+    assert served.say("light please") == "My log cannot be written: Is a directory." and not served.real.made
+
+
+def test_a_log_that_fails_after_an_action_takes_no_answer_away(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    carry_out, path = served.real.carry_out, served.journal.path
+
+    async def removed(twin, made):
+        await carry_out(twin, made)
+        path.unlink()
+        path.mkdir()
+
+    served.real.carry_out = removed
+    assert served.say("light please") == "The lamp is on. My log cannot be written: Is a directory."
+    assert state(served, lamp) == "on"
+
+
+def test_a_question_in_an_error_ends_as_one_sentence(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.real.broken.add(lamp.did)
+    assert "?." not in served.say("light please")

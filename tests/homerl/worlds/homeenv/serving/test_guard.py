@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from serving import call_of
 from written_home import Row, written_home
 
 from envs.homeenv.home import Home
+from homerl.homeassistant.translation import refresh
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.guard import Guard, is_guarded
 from homerl.worlds.homeenv.serving.naming import names
@@ -43,6 +45,10 @@ def guarded(home: Home) -> set[str]:
         Row("cover.shelly_1235", "Portail", state="closed"),
         Row("cover.shelly_1236", "Garage Door", "garage", state="closed"),
         Row("cover.shelly_1237", "Cover", state="closed", device_class="window"),
+        Row("cover.shelly_1238", "Garage Door", "garage", state="closed", device_class="shutter"),
+        Row("cover.shelly_1239", "Garagentor", state="closed", device_class="shutter"),
+        Row("cover.shelly_1240", "Cover", state="closed", device_class="curtain", aliases=["Gate"]),
+        Row("cover.front_gate", "Cover", state="closed", device_class="blind"),
         Row("light.all", "Everything", members=["light.hall", "lock.front_door"]),
         Row("switch.all", "Everything", members=["switch.inner"]),
         Row("media_player.oven", "Oven"),
@@ -142,3 +148,13 @@ def test_words_that_are_shared_name_nothing(home: Home, said: str) -> None:
     doors = [one for one in home.plan.devices if one.spec.category in ("lock", "cover")]
     named = [one.did for one in doors if names(said, home, one)]
     assert not named
+
+
+def test_a_group_that_was_not_there_at_the_import_is_guarded_for_good(serve, tmp_path: Path) -> None:
+    """What it holds is nowhere in the twin, also once it is there."""
+    home = written_home(tmp_path, Row("switch.all", "All", state="unavailable"), Row("light.hall", "Lamp"))
+    served = serve("act", call_of("switch.all", "turn_on"), "Here.", call_of("light.hall", "turn_on"), "There.", of=home)
+    shown = [{"entity_id": "switch.all", "state": "off", "attributes": {"entity_id": ["switch.garage_door"]}}]
+    served.real.home = refresh(home, shown)
+    assert "consent" in served.say("all of it please") and not served.real.made
+    assert served.say("the lamp please") == "There."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +119,15 @@ def test_the_page_goes_day_by_day_latest_first():
     page = journal_page(entries)
     assert page.index("sentence 4") < page.index("sentence 0")
     assert "Nobody has spoken" in journal_page([])
+
+
+def test_a_log_that_is_no_file_keeps_its_mode(tmp_path):
+    """As `--log /dev/null`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o644)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    before = pipe.stat().st_mode
+    Journal(pipe)
+    os.close(reader)
+    assert pipe.stat().st_mode == before
+    Journal(Path(os.devnull)).append(entry(0))

@@ -1,0 +1,108 @@
+"""What an automation makes of a call afterwards needs consent as if the call did it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from serving import call_of
+from written_home import Row, written_home
+
+from envs.homeenv.home import Home
+from homerl.homeassistant.fixtures import load
+from homerl.homeassistant.importing import import_home
+from homerl.homeassistant.listing import AUTOMATIONS
+from homerl.worlds.homeenv.serving.changes import FORESIGHT_SECONDS, later_of
+
+UNLOCK = {"action": "lock.unlock", "target": {"entity_id": "lock.front_door"}}
+LAMP_ON = {"trigger": "state", "entity_id": "light.hall", "to": "on"}
+BLIND_UP = {"trigger": "numeric_state", "entity_id": "cover.blind", "attribute": "current_position", "above": 50}
+LATER = "later: Front Door: state from locked to unlocked"
+
+
+@pytest.fixture
+def automated(tmp_path):
+    """A home with an automation."""
+
+    def made(trigger: dict[str, Any], action: dict[str, Any] = UNLOCK) -> Home:
+        written_home(
+            tmp_path,
+            Row("light.hall", "Hall Lamp"),
+            Row("light.porch", "Porch Lamp"),
+            Row("lock.front_door", "Front Door", state="locked"),
+            Row("cover.blind", "Blind", state="closed", device_class="blind", closed=True),
+            Row("automation.x", "X", state="on"),
+        )
+        states = json.loads((tmp_path / "states.json").read_text())
+        for state in states:
+            state["attributes"] |= {"current_position": 0} if state["entity_id"] == "cover.blind" else {}
+        (tmp_path / "states.json").write_text(json.dumps(states))
+        listing = load(tmp_path)
+        text = {"alias": "x", "triggers": [trigger], "actions": [action]}
+        home = import_home(
+            listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: {"automation.x": text}}}), everything=True
+        ).home
+        assert home.rules
+        return home
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("trigger", "call"),
+    [
+        (LAMP_ON | {"for": "00:00:05"}, ("light.hall", "turn_on")),
+        (LAMP_ON | {"for": "00:30:00"}, ("light.hall", "turn_on")),
+        ({"trigger": "state", "entity_id": "cover.blind", "to": "open"}, ("cover.blind", "open_cover")),
+        (BLIND_UP, ("cover.blind", "open_cover")),
+    ],
+    ids=["soon", "half an hour", "arrived", "position"],
+)
+def test_a_lock_that_opens_later_needs_consent(serve, automated, trigger, call):
+    served = serve("act", call_of(*call), "Here you are.", of=automated(trigger))
+    reply = served.say("please")
+    assert "consent" in reply and LATER in reply and not served.real.made
+    (entry,) = served.journal.entries()
+    assert entry.guarded == {"lock.front_door": "guarded"}
+    assert [(one.did, one.path, one.after) for one in entry.later] == [("lock.front_door", "state", "unlocked")]
+    assert served.say("yes") == "Done." and served.real.home.get("lock.front_door", "state") == "locked"
+
+
+def test_a_wait_that_is_too_long_to_follow_counts_as_if_it_had_ended(serve, automated):
+    home = automated(LAMP_ON | {"for": {"seconds": FORESIGHT_SECONDS + 1}})
+    served = serve("act", call_of("light.hall", "turn_on"), "Here you are.", of=home)
+    assert "later: Front Door: unlock" in served.say("please") and not served.real.made
+
+
+def test_what_an_automation_does_unseen_needs_consent_too(serve, automated):
+    lock = UNLOCK | {"action": "lock.lock"}  # the twin holds that it is locked already
+    served = serve("act", call_of("light.hall", "turn_on"), "Here you are.", of=automated(LAMP_ON, lock))
+    assert "later: Front Door: lock" in served.say("please") and not served.real.made
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [LAMP_ON | {"for": "02:00:00"}, {"trigger": "time", "at": "00:10:00"}],
+    ids=["another lamp", "time of day"],
+)
+def test_what_happens_without_the_call_too_needs_no_consent(serve, automated, trigger):
+    served = serve("act", call_of("light.porch", "turn_on"), "Here you are.", of=automated(trigger))
+    assert served.say("please") == "Here you are." and served.real.made
+    assert not served.journal.entries()[0].later
+
+
+def test_a_harmless_automation_needs_no_consent_and_is_told(serve, automated):
+    porch = {"action": "light.turn_on", "target": {"entity_id": "light.porch"}}
+    trigger = LAMP_ON | {"for": "00:05:00"}
+    served = serve("confirm", call_of("light.hall", "turn_on"), "Here you are.", of=automated(trigger, porch))
+    assert "later: Porch Lamp: state from off to on" in served.say("please")
+    assert not served.journal.entries()[0].guarded
+
+
+def test_looking_ahead_changes_no_home(automated):
+    home = automated(LAMP_ON | {"for": "00:00:05"})
+    twin = home.fork()
+    twin.call("light.hall", "turn_on")
+    keys = home.state_key(), twin.state_key()
+    assert later_of(home, twin).dids == ["lock.front_door"] and (home.state_key(), twin.state_key()) == keys
