@@ -33,7 +33,7 @@ from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
-from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
+from homerl.worlds.homeenv.serving.journal import Journal, Unwritten, codes_in
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
@@ -157,6 +157,7 @@ class Caretaker:
         episode.hear(exchange.said)
         while episode.outcome is None and not spoke:
             (reply,) = await replies_from(agent, episode)
+            exchange.codes |= codes_in(str(reply.message))
             episode.act(replace(reply, message=whole(reply.message)))
             spoke = episode.messages[-1]["role"] == "assistant"
         seen = (text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error)

@@ -1,6 +1,7 @@
 """One message of a person, and what comes of it.
 
 Invariants: an exchange is filled as things happen, so that it tells at any time what was done; its entries have one time.
+No code that the agent gave is in an entry. `codes` holds them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from time import monotonic
 from typing import Any
 
 from envs.homeenv.home import Home
+from homerl.homeassistant.privacy import CODES
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.asker import Asker
 from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
-from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
+from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome, masked
 from homerl.worlds.homeenv.serving.texts import whole
 
 
@@ -45,6 +47,7 @@ class Exchange:
     later: Later = field(default_factory=Later)
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
+    codes: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     begun: float = field(default_factory=monotonic)
@@ -85,11 +88,15 @@ class Exchange:
 
     def entry(self, mode: str, agent: str) -> Entry:
         """The exchange as the journal keeps it."""
+        given = {str(value) for one in self.made for name, value in one.arguments.items() if name in CODES and value}
+        reply, error, *refusals = (
+            masked(text, self.codes | given) for text in (self.reply, "; ".join(self.errors), *self.refusals)
+        )
         told = {
-            "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": self.reply, "outcome": self.outcome,
+            "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": reply, "outcome": self.outcome,
             "calls": [call.record() for call in self.calls], "changes": [change.model_dump() for change in self.changes],
             "later": [change.model_dump() for change in self.later.changes],
-            "refusals": self.refusals, "guarded": self.guarded, "error": "; ".join(self.errors) or None,
+            "refusals": refusals, "guarded": self.guarded, "error": error or None,
             "seconds": round(monotonic() - self.begun, 3),
         }  # fmt: skip
         return Entry.model_validate(whole(told))

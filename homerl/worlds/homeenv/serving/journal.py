@@ -2,7 +2,8 @@
 
 Invariants:
 - Lines are only ever appended, each whole and on disk before the home is touched or the person hears the answer.
-- No token is in it, and of codes given as arguments only that there was one. Only its owner reads the file.
+- No token is in it, and of codes given as arguments, also in refused calls, only that there was one. Only its owner reads
+  the file.
 - A line that cannot be read costs no other one, and is told.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +27,9 @@ from homerl.homeassistant.privacy import CODES
 
 OWNER_ALONE = 0o600  # the mode of a log: it says what people said, and when they are at home
 SHOWN = 200  # characters of a damaged line
+CODE = re.compile(
+    rf"""\b(?:{"|".join(sorted(CODES))})\b["'\\]*\s*[:=]\s*[\["'\\]*([^"'\\,{{}})\]]+)"""
+)  # one given as an argument
 Outcome = Literal["said", "shadowed", "asked", "acting", "done", "partly", "refused", "failed", "declined"]
 Fate = Literal["meant", "sent", "done", "failed"]
 
@@ -170,6 +175,18 @@ def without_codes(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: "***" if key in CODES else without_codes(part) for key, part in value.items()}
     return [without_codes(part) for part in value] if isinstance(value, list) else value
+
+
+def codes_in(text: str) -> set[str]:
+    """The codes of locks and alarms that a text gives as arguments, as JSON or as code."""
+    return {found.strip() for found in CODE.findall(text) if found.strip() not in ("", "null", "None")}
+
+
+def masked(text: str, codes: Iterable[str]) -> str:
+    """A text with `***` in place of these codes, where each stands alone."""
+    for code in sorted(codes, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(code)}(?!\w)", "***", text)
+    return text
 
 
 def _read(number: int, line: bytes) -> Entry | Damaged:

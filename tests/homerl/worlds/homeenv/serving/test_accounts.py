@@ -200,3 +200,24 @@ def test_a_question_in_an_error_ends_as_one_sentence(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
     served.real.broken.add(lamp.did)
     assert "?." not in served.say("light please")
+
+
+@pytest.mark.parametrize("code", [4711, "4711" * 8, ["4711"]], ids=["a number", "too long", "a list"])
+def test_the_code_of_a_refused_call_is_not_in_the_log(serve, house, code):
+    served = serve("act", call_of("lock.front_door", "unlock", code=code), f"It did not take {code}.", of=house)
+    served.say("open the door")
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "refused" and "code" in entry.refusals[0] and "4711" not in served.journal.path.read_text()
+
+
+def test_the_code_of_a_call_that_fails_is_not_in_the_log(serve, house):
+    served = serve("act", call_of("lock.front_door", "unlock", code="4711"), "Open.", of=house)
+
+    async def wrong(twin, made):
+        raise HomeAssistantError("4711 is no code of mine.")
+
+    served.real.carry_out = wrong
+    served.say("open the door with 4712")
+    served.say("yes")
+    told = served.journal.path.read_text()
+    assert "*** is no code of mine" in told and "4711" not in told and "with 4712" in told
