@@ -43,6 +43,7 @@ STEPS = 8  # messages of the agent for one of the person's
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
+LOOK_SECONDS = 5.0  # beyond these, in which the real home tells its states
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
 MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 
@@ -103,30 +104,43 @@ class Caretaker:
         """
         dialogue = whole(list(dialogue))
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
-        async with self._turn:
-            exchange = Exchange(str(dialogue[-1]["content"]), asker)
-            try:
-                await self._take(exchange, dialogue)
-            except HomeAssistantError as error:
-                self._fail(exchange, error, self.words.say("failed", why=reason(error)))
-            except Unwritten as error:  # before the first call: nothing was done
-                self._fail(exchange, error, self.words.say("unlogged", why=reason(error)))
-            except GivenUp as error:
-                self._fail(exchange, error, self.words.say("late"))
-            except AgentFault as error:
-                self._fail(exchange, error, self.words.say("unable"))
-            except (InfraError, asyncio.CancelledError) as error:
-                self._fail(exchange, error, "")
-                raise
-            except Exception as error:  # a fault of this program: what was done until then is logged and told all the same
-                log.exception("an exchange failed")
-                self._fail(exchange, error, self.words.say("broken", why=reason(error)))
-            finally:
-                exchange.reply = whole(exchange.reply)
-                self._close(exchange)
-            if exchange.outcome == "asked":
-                self._wait_for_consent(dialogue, exchange)
+        exchange = Exchange(str(dialogue[-1]["content"]), asker)
+        try:
+            async with asyncio.timeout(self.house.patience):
+                await self._turn.acquire()
+        except TimeoutError:
+            self._fail(exchange, GivenUp("others had their turn"), self.words.say("late"))
+            self._close(exchange)
             return exchange.reply
+        try:
+            return await self._answer(exchange, dialogue)
+        finally:
+            self._turn.release()
+
+    async def _answer(self, exchange: Exchange, dialogue: Sequence[Message]) -> str:
+        """The reply, of an exchange that is filled and logged."""
+        try:
+            await self._take(exchange, dialogue)
+        except HomeAssistantError as error:
+            self._fail(exchange, error, self.words.say("failed", why=reason(error)))
+        except Unwritten as error:  # before the first call: nothing was done
+            self._fail(exchange, error, self.words.say("unlogged", why=reason(error)))
+        except GivenUp as error:
+            self._fail(exchange, error, self.words.say("late"))
+        except AgentFault as error:
+            self._fail(exchange, error, self.words.say("unable"))
+        except (InfraError, asyncio.CancelledError) as error:
+            self._fail(exchange, error, "")
+            raise
+        except Exception as error:  # a fault of this program: what was done until then is logged and told all the same
+            log.exception("an exchange failed")
+            self._fail(exchange, error, self.words.say("broken", why=reason(error)))
+        finally:
+            exchange.reply = whole(exchange.reply)
+            self._close(exchange)
+        if exchange.outcome == "asked":
+            self._wait_for_consent(dialogue, exchange)
+        return exchange.reply
 
     async def _take(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
         """Do what was said, or ask for consent; the exchange is filled."""
@@ -208,7 +222,7 @@ class Caretaker:
         exchange.outcome = exchange.result
         blind = ""
         try:
-            await self._compare(exchange)
+            await self._look(exchange)
         except HomeAssistantError as error:
             exchange.errors.append(str(error))
             blind = self.words.say("unseen", why=reason(error))
@@ -227,6 +241,14 @@ class Caretaker:
                 exchange.errors.append(str(error) or type(error).__name__)
                 return
             call.fate = "done"
+
+    async def _look(self, exchange: Exchange) -> None:
+        """Compare the real home with the twin, for as long as others may be kept waiting."""
+        try:
+            async with asyncio.timeout(self.house.settle + LOOK_SECONDS):
+                await self._compare(exchange)
+        except TimeoutError:
+            raise HomeAssistantError("Home Assistant did not tell its states in time.") from None
 
     async def _compare(self, exchange: Exchange) -> None:
         """Look what the real home has come to, once it agrees or has had time to. Only what was done is waited for."""

@@ -5,12 +5,14 @@ Invariant: the token is sent to Home Assistant and nowhere else.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 from pydantic import SecretStr
 
 from envs.homeenv.home import Home
-from homerl.homeassistant.client import connect
+from homerl.homeassistant.client import PATIENCE, connect
+from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.translation import refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
 
@@ -36,5 +38,9 @@ class HomeAssistant:
     async def carry_out(self, twin: Home, made: Made) -> None:
         """Call the service that a call of the twin stands for, and wait until it is carried out."""
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
-        async with connect(self.url, self._token) as client:
-            await client.call_service(call.domain, call.service, call.data, call.target)
+        try:
+            async with asyncio.timeout(PATIENCE), connect(self.url, self._token) as client:
+                await client.call_service(call.domain, call.service, call.data, call.target)
+        except TimeoutError:
+            what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."
+            raise HomeAssistantError(what) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import get_args
 
@@ -11,6 +12,7 @@ from serving import call_of, device_of, state
 from written_home import Row, written_home
 
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.worlds.homeenv.serving import caretaker
 from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Outcome
 from homerl.worlds.homeenv.serving.page import MEANING, journal_page
 
@@ -221,3 +223,46 @@ def test_the_code_of_a_call_that_fails_is_not_in_the_log(serve, house):
     served.say("yes")
     told = served.journal.path.read_text()
     assert "*** is no code of mine" in told and "4711" not in told and "with 4712" in told
+
+
+def test_states_that_do_not_come_keep_nobody_waiting(serve, lamp, monkeypatch):
+    """What was done is told, and that nobody could look."""
+    monkeypatch.setattr(caretaker, "LOOK_SECONDS", 0.2)
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    refreshed, looks = served.real.refreshed, []
+
+    async def stuck(twin):
+        looks.append(twin)
+        return await (refreshed(twin) if len(looks) == 1 else asyncio.Event().wait())
+
+    served.real.refreshed = stuck
+    reply = served.say("light please")
+    assert "I could not see what came of it: Home Assistant did not tell its states in time" in reply
+    assert state(served, lamp) == "on" and served.journal.entries()[-1].outcome == "done"
+
+
+def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    keeper, carry_out = served.caretaker, served.real.carry_out
+
+    async def talk() -> tuple[str, bool, str]:
+        begun, freed = asyncio.Event(), asyncio.Event()
+
+        async def slow(twin, made):
+            begun.set()
+            await freed.wait()
+            await carry_out(twin, made)
+
+        served.real.carry_out = slow
+        first = asyncio.create_task(keeper.answer([{"role": "user", "content": "light"}]))
+        await begun.wait()
+        keeper.house = replace(keeper.house, patience=0.2)
+        late = await keeper.answer([{"role": "user", "content": "music"}])
+        waits = not first.done()
+        freed.set()
+        return late, waits, await first
+
+    late, waits, done = asyncio.run(talk())
+    assert "took too long" in late and waits, "the first one still has its turn"
+    assert done == "The lamp is on." and state(served, lamp) == "on"
+    assert [entry.said for entry in served.journal.entries() if entry.outcome == "failed"] == ["music"]
