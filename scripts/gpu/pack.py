@@ -77,6 +77,7 @@ def unpack(bundle: Path, site: Path) -> dict[str, Any]:
     site.mkdir(parents=True, exist_ok=True)
     for name in about["files"]:
         with lzma.open(bundle / name) as stream, tarfile.open(fileobj=stream, mode="r|", ignore_zeros=True) as archive:
-            archive.extractall(site, filter="tar")
+            archive.extraction_filter = getattr(tarfile, "tar_filter", None)  # Python 3.11.3 and older have none
+            archive.extractall(site)
     mark.write_text(json.dumps(about))
     return about
