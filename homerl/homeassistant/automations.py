@@ -30,6 +30,7 @@ from homerl.homeassistant.translation import from_homeassistant
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
+ANY = "*"  # any state, where a trigger names it
 UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 
@@ -74,12 +75,12 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
 
 
 def _rules(home: Home, entity: str, text: Any, enabled: bool) -> Iterator[Rule]:
-    """A rule for each trigger of an automation."""
+    """A rule for each trigger of an automation, and for each state that one lists."""
     if not isinstance(text, Mapping):
         raise Unread("its text is none of an automation")
     conditions = [_condition(one) for one in _listed(text, "conditions", "condition")]
     actions = [action for one in _listed(text, "actions", "action") for action in _actions(home, one)]
-    triggers = [_trigger(one) for one in _listed(text, "triggers", "trigger")]
+    triggers = [held for one in _listed(text, "triggers", "trigger") for held in _trigger(one)]
     _be_whole(text, "it")
     if not triggers:
         raise Unread("it has no trigger that is enabled")
@@ -101,8 +102,11 @@ def _be_whole(part: Mapping[str, Any], what: str) -> None:
         raise Unread(f"{what} has '{key}', which is not known here")
 
 
-def _trigger(trigger: Any) -> tuple[list[str], int]:
-    """The conditions that a trigger stands for, and for how many seconds they must have held."""
+def _trigger(trigger: Any) -> Iterator[tuple[list[str], int]]:
+    """The conditions that each make a trigger act, and for how many seconds one must have held.
+
+    A change from one listed state to another makes it act too, so each state is a condition of its own.
+    """
     if not isinstance(trigger, Mapping):
         raise Unread("a trigger is a template")
     kind = trigger.get("trigger") or trigger.get("platform")
@@ -110,9 +114,18 @@ def _trigger(trigger: Any) -> tuple[list[str], int]:
         raise Unread(f"a trigger of the kind '{kind}' is not known here")
     _be_whole(trigger, "a trigger")
     if kind == "time":
-        return [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
-    held = _state(trigger, "to") if kind == "state" else _compared(trigger)
-    return [held], _seconds(trigger.get("for"))
+        yield [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
+    else:
+        held = _reached(trigger) if kind == "state" else [_compared(trigger)]
+        yield from (([one], _seconds(trigger.get("for"))) for one in held)
+
+
+def _reached(trigger: Mapping[str, Any]) -> list[str]:
+    """That an entity has come to a state of a trigger, for each of them."""
+    states = _listed(trigger, "to")
+    if not states or ANY in states or None in states:
+        raise Unread("a trigger by state acts on any state")
+    return list(dict.fromkeys(_state(trigger | {"to": one}, "to") for one in states))
 
 
 def _condition(text: Any) -> str:
@@ -135,7 +148,7 @@ def _condition(text: Any) -> str:
 def _state(text: Mapping[str, Any], key: str) -> str:
     """That an entity is in one of the states under a key."""
     if text.get(key) is None:
-        raise Unread("a trigger or condition by state does not say the state")
+        raise Unread("a condition by state does not say the state")
     return f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).state in {_tuple(text[key])}"
 
 
