@@ -21,6 +21,7 @@ from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Tool
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
 
+AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations
 MOST_DEVICES = 50  # most devices with state in one query, so that no observation holds a large home
 
 

@@ -28,7 +28,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
-from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
+from homerl.worlds.homeenv.live import UNWRITTEN, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
@@ -179,6 +179,9 @@ class Caretaker:
         exchange.means(situation.made)
         exchange.foresees(self.home, situation.home)
         exchange.refusals = tuple(seen)
+        if any(UNWRITTEN.message in refusal for refusal in exchange.refusals):  # the agent may tell of what will never happen
+            told = [self.words.say("done")] if exchange.calls else []
+            exchange.reply = " ".join([*told, self.words.say("unwritten")])
 
     async def _act(self, exchange: Exchange) -> None:
         """What the mode makes of what the agent did in the twin."""
