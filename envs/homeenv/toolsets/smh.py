@@ -99,8 +99,8 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
 
 
 def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """All automations as JSON."""
-    return RunResult(as_json([rule.describe() for rule in home.rules]))
+    """All automations that agents are told of, as JSON."""
+    return RunResult(as_json([rule.describe() for rule in home.told_rules]))
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -142,7 +142,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
     for index, rule in enumerate(home.rules):
         if rule.id == id:
             return index, rule
-    known = ", ".join(rule.id for rule in home.rules) or "none"
+    known = ", ".join(rule.id for rule in home.told_rules) or "none"
     raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
 
 
