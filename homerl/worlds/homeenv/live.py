@@ -96,7 +96,7 @@ class LiveSituation(HomeSituation):
         return [{"role": "system", "content": briefing(self.start, visit.prompt, visit.toolset, (), visit.language)}]
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        """Make a call in the home. One that would change automations is refused: in the real home nothing would come of it."""
+        """Make a call in the home. One that changes automations is refused: in the real home nothing would come of it."""
         if action.get("name") in AUTOMATING or action.get("automations"):
             blocked = {"rule": UNWRITTEN.rule, "message": UNWRITTEN.message}
             return observe(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
