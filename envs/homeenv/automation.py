@@ -88,6 +88,12 @@ def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iter
     return rule
 
 
+def hidden_rules(home: HomeState) -> tuple[Rule, ...]:
+    """The automations that agents are not told of, for a home in which they act. Raises `Refused` if one is invalid."""
+    hidden = home.plan.origin.hidden if home.plan.origin else ()
+    return tuple(make_rule(home, one.conditions, one.actions, hold=one.hold, id=one.id) for one in hidden)
+
+
 def armed(rule: Rule, home: HomeState) -> Rule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
     held = rule.condition is not None and rule.condition.holds(home)

@@ -24,7 +24,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import restored_rule
+from envs.homeenv.automation import hidden_rules, restored_rule
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Attribute
@@ -323,8 +323,12 @@ def _resume(home: Home, record: HomeRecord) -> None:
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
         home.rules = (*home.rules, restored_rule(home.plan, home.clock, rule.model_dump(exclude={"actions"}), actions))
-    if len({rule.id for rule in home.rules}) < len(home.rules):
+    ids = [rule.id for rule in (*home.rules, *hidden_rules(home))]
+    if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")
+    for one in home.plan.origin.unfollowed if home.plan.origin else ():
+        if unknown := set(one.reads) - home.plan.by_did.keys():
+            raise ValueError(f"automation {one.id} reads device '{min(unknown)}', which does not exist")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
     moving = [
         (air.since, air.start, air.goal)

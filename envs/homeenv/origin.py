@@ -1,7 +1,8 @@
 """What an imported home is in the system that it came from.
 
 Invariants: an origin refers to devices by did and to rooms by id, and says nothing that changes what happens in the home.
-A name that is not given is the same there as here.
+A name that is not given is the same there as here. `hidden` and `unfollowed` are for those who guard the real home; no agent
+is told of them.
 
 The docstrings of the models are descriptions in docs/schemas.
 """
@@ -9,6 +10,7 @@ The docstrings of the models are descriptions in docs/schemas.
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
@@ -37,6 +39,23 @@ class Storey(Model):
     rooms: tuple[str, ...] = ()
 
 
+class Hidden(Model):
+    """An automation there that agents are not told of, as the arguments of `make_rule`."""
+
+    id: str
+    conditions: tuple[str, ...]
+    actions: tuple[dict[str, Any], ...]
+    hold: int = 0
+
+
+class Unfollowed(Model):
+    """An automation there that cannot be played here. `reads` are the devices whose change makes it act."""
+
+    id: str
+    reads: tuple[str, ...]
+    acts: tuple[str, ...] = Field(description="the entities there that it acts on, or a kind of them such as lock")
+
+
 class Origin(Model):
     """The system that a home was imported from. `devices` is by did; `rooms` gives further names of rooms by id."""
 
@@ -47,10 +66,22 @@ class Origin(Model):
     devices: dict[str, Link] = {}
     rooms: dict[str, tuple[str, ...]] = {}
     storeys: tuple[Storey, ...] = Field((), description="its floors; where there are none, those of the rooms' numbers")
+    hidden: tuple[Hidden, ...] = Field((), description="automations that only a served twin plays")
+    unfollowed: tuple[Unfollowed, ...] = ()
 
     def link(self, did: str) -> Link:
         """A device's names there."""
         return self.devices.get(did, SAME)
+
+    @property
+    def bare(self) -> Origin:
+        """The origin without what is for guards alone."""
+        return self.model_copy(update={"hidden": (), "unfollowed": ()})
+
+    @property
+    def text(self) -> str:
+        """The origin as JSON, in which a part for guards stands only if there is one."""
+        return self.model_dump_json(exclude={part for part in ("hidden", "unfollowed") if not getattr(self, part)})
 
     @property
     def time_zone(self) -> tzinfo:

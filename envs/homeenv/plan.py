@@ -114,7 +114,7 @@ class Plan:
         rooms = [(r.id, r.type, r.name, r.floor, r.parent) for r in self.rooms]
         devices = [(d.did, d.name, d.room.id, d.spec.digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
-        origin = () if self.origin is None else (self.origin.model_dump_json(),)
+        origin = () if self.origin is None else (self.origin.text,)
         return text_hash(repr((rooms, devices, self.entrance, weather, self.bias, *origin)))
 
     def slot_of(self, owner: str, path: str) -> int:

@@ -144,6 +144,12 @@ class HomeState:
         base, spec = self.plan.base[did], self.plan.by_did[did].spec
         return {path: self.values[base + spec.attribute_index[path][0]] for path in spec.told}
 
+    @property
+    def told_rules(self) -> tuple[Rule, ...]:
+        """The automations that agents are told of."""
+        hidden = {one.id for one in self.plan.origin.hidden} if self.plan.origin else ()
+        return tuple(rule for rule in self.rules if rule.id not in hidden)
+
     def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
         """The devices in the order of the plan, optionally only those of a room (by its id) and of a category."""
         for device in self.plan.devices:

@@ -6,6 +6,7 @@ entail (a device that is off uses no power), and counters of seconds whose condi
 
 Invariants:
 - The result is a pure function of the files and the rng, and gives the same bytes in every process.
+- What a file keeps for the guards of a real home is in no drawn one.
 - Files are read once per process, all of them before the first home is drawn, so that a bad file is refused at the start.
 """
 
@@ -123,4 +124,5 @@ def _usable(path: Path) -> Home:
         raise InputError(
             f"{WHERE}: devices: none has a service, so there is nothing to ask for", str(path), "name a home with devices"
         )
+    home.plan = replace(home.plan, origin=home.plan.origin and home.plan.origin.bare)  # tasks are for everybody to read
     return home

@@ -1,7 +1,7 @@
 """The text of an automation: which keys of which part are read, and which change nothing.
 
-A text is kept as far as it is read. Of every other key only its name is kept, so that whoever reads the text sees that there
-is more to it. A part that its owner disabled is left out, and so are the codes in it.
+A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, so that
+whoever reads the text sees that there is more to it. A part that its owner disabled is left out, and so are the codes in it.
 
 Invariants: what is kept of what was kept is the same; no template and no address with a password or a query is kept.
 """
@@ -90,8 +90,10 @@ def _kind(text: Any, *keys: str) -> str:
 
 
 def _trigger(text: Any) -> Any:
-    read = TRIGGERS.get(_kind(text, "trigger", "platform"), ())
-    return _part(text, {"trigger": _name, "platform": _name, **dict.fromkeys(read, _value)})
+    """A trigger. One of a kind that is not read keeps its target: what it waits for is not known, but of whom is."""
+    read = TRIGGERS.get(_kind(text, "trigger", "platform"))
+    named = {"target": _target} if read is None else dict.fromkeys(read, _value)
+    return _part(text, {"trigger": _name, "platform": _name, **named})
 
 
 def _condition(text: Any) -> Any:
@@ -108,7 +110,12 @@ def _action(text: Any, forms: Forms, codes: Collection[str]) -> Any:
     def data(told: Any) -> Any:
         return _part(told, dict.fromkeys([*fields, "entity_id"], _value), codes)
 
-    def target(told: Any) -> Any:
-        return _part(told, {"entity_id": _value})
+    nested = _each(lambda one: _action(one, forms, codes))
+    known: dict[str, Keep] = {"action": _name, "service": _name, "entity_id": _value, "target": _target, "data": data}
+    known |= dict.fromkeys(("then", "else", "default", "sequence", "parallel"), nested)
+    known |= dict.fromkeys(("choose", "repeat"), _each(lambda one: _part(one, {"sequence": nested})))
+    return _part(text, known | {"domain": _name})
 
-    return _part(text, {"action": _name, "service": _name, "entity_id": _value, "target": target, "data": data})
+
+def _target(told: Any) -> Any:
+    return _part(told, {"entity_id": _value})

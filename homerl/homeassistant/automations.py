@@ -3,6 +3,9 @@
 Read are triggers by state, by number and by time, conditions by state and by number, and actions that call services of
 entities. Their keys are those of `automation_text.py`.
 
+An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
+is not taken, whose change makes it act and on what.
+
 Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
 unreadable; for each automation that is not taken, a note says why.
 """
@@ -18,18 +21,22 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
+from envs.homeenv.origin import Hidden, Unfollowed
 from envs.homeenv.rules import Rule
-from homerl.homeassistant.automation_text import hidden_key, readable
+from homerl.homeassistant.automation_text import HIDDEN, hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AUTOMATIONS, FORMS, STATES, Listing
 from homerl.homeassistant.privacy import CODES
 from homerl.homeassistant.times import seconds
-from homerl.homeassistant.translation import from_homeassistant
+from homerl.homeassistant.translation import domain_of, from_homeassistant
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
+ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
+NESTING = ("then", "else", "default", "sequence", "parallel", "choose", "repeat")  # keys of actions that hold others
+ANY = "*"  # any state, where a trigger names it
 UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 
@@ -53,40 +60,80 @@ async def with_automations(client: Client, listing: Listing) -> Listing:
 
 
 def add_automations(home: Home, listing: Listing) -> list[Note]:
-    """Give the home the automations that can be read. Returns what cannot."""
-    notes = []
-    for state in sorted(listing.sources[STATES], key=lambda row: row["entity_id"]):
-        entity = state["entity_id"]
-        if not entity.startswith("automation."):
-            continue
-        text = listing.sources.get(AUTOMATIONS, {}).get(entity)
+    """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
+    notes: list[Note] = []
+    hidden: list[Hidden] = []
+    unfollowed: list[Unfollowed] = []
+    states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
+    for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
         if text is None:
             notes.append(Note(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
+        kept = readable(text, listing.sources[FORMS], CODES)
         try:
-            kept = readable(text, listing.sources[FORMS], CODES)
-            home.rules = (*home.rules, *_rules(home, entity, kept, state["state"] == "on"))
-        except Unread as reason:
-            notes.append(Note(entity, "automation", str(reason)))
-        except Refused as refused:
-            notes.append(Note(entity, "automation", refused.message))
+            read = list(_read(home, entity, kept))
+            rules = tuple(_rule(home, one, str(kept.get("alias") or "")) for one in read)
+        except (Unread, Refused) as reason:
+            notes.append(Note(entity, "automation", reason.message if isinstance(reason, Refused) else str(reason)))
+            unfollowed += _unfollowed(home, entity, kept)
+            continue
+        if entity in states:
+            home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
+        else:
+            hidden += read
+    if home.plan.origin is not None:
+        origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
+        home.plan = replace(home.plan, origin=origin)
     return notes
 
 
-def _rules(home: Home, entity: str, text: Any, enabled: bool) -> Iterator[Rule]:
-    """A rule for each trigger of an automation."""
+def _rule(home: Home, one: Hidden, title: str) -> Rule:
+    """The rule of a home that a record stands for."""
+    return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id)
+
+
+def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
+    """What is known of an automation that was not taken, if a device here makes it act."""
+    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
+    triggers = [one for one in _listed(parts, "triggers", "trigger") if isinstance(one, Mapping)]
+    reads = dict.fromkeys(did for one in triggers for did in _entities(one) if did in home.plan.by_did)
+    acts = dict.fromkeys(did for one in _listed(parts, "actions", "action") for did in _acts(one))
+    if reads and acts:
+        yield Unfollowed(id=id, reads=tuple(reads), acts=tuple(acts))
+
+
+def _acts(action: Any) -> Iterator[str]:
+    """What an action, or one within it, acts on: entities, or the kind of those that it does not name."""
+    if isinstance(action, list):
+        yield from (found for one in action for found in _acts(one))
+    if not isinstance(action, Mapping):
+        return
+    service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
+    if service not in (None, HIDDEN):
+        yield from _entities(action) or [domain_of(str(service))]
+    yield from (found for key in NESTING for found in _acts(action.get(key)))
+
+
+def _entities(part: Mapping[str, Any]) -> list[str]:
+    """The entities that a trigger or an action names."""
+    places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
+    named = [one for place in (part, *places) for one in _listed(place, "entity_id")]
+    return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+
+
+def _read(home: Home, entity: str, text: Any) -> Iterator[Hidden]:
+    """The rules of an automation: one for each trigger, and for each state that one lists."""
     if not isinstance(text, Mapping):
         raise Unread("its text is none of an automation")
     conditions = [_condition(one) for one in _listed(text, "conditions", "condition")]
     actions = [action for one in _listed(text, "actions", "action") for action in _actions(home, one)]
-    triggers = [_trigger(one) for one in _listed(text, "triggers", "trigger")]
+    triggers = [held for one in _listed(text, "triggers", "trigger") for held in _trigger(one)]
     _be_whole(text, "it")
     if not triggers:
         raise Unread("it has no trigger that is enabled")
     for number, (holds, hold) in enumerate(triggers):
         id = entity if len(triggers) == 1 else f"{entity}.{number + 1}"
-        rule = make_rule(home, [*holds, *conditions], actions, str(text.get("alias") or ""), hold=hold, id=id)
-        yield replace(rule, enabled=enabled)
+        yield Hidden(id=id, conditions=(*holds, *conditions), actions=tuple(actions), hold=hold)
 
 
 def _listed(text: Mapping[str, Any], *keys: str) -> list[Any]:
@@ -101,8 +148,11 @@ def _be_whole(part: Mapping[str, Any], what: str) -> None:
         raise Unread(f"{what} has '{key}', which is not known here")
 
 
-def _trigger(trigger: Any) -> tuple[list[str], int]:
-    """The conditions that a trigger stands for, and for how many seconds they must have held."""
+def _trigger(trigger: Any) -> Iterator[tuple[list[str], int]]:
+    """The conditions that each make a trigger act, and for how many seconds one must have held.
+
+    A change from one listed state to another makes it act too, so each state is a condition of its own.
+    """
     if not isinstance(trigger, Mapping):
         raise Unread("a trigger is a template")
     kind = trigger.get("trigger") or trigger.get("platform")
@@ -110,9 +160,18 @@ def _trigger(trigger: Any) -> tuple[list[str], int]:
         raise Unread(f"a trigger of the kind '{kind}' is not known here")
     _be_whole(trigger, "a trigger")
     if kind == "time":
-        return [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
-    held = _state(trigger, "to") if kind == "state" else _compared(trigger)
-    return [held], _seconds(trigger.get("for"))
+        yield [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
+    else:
+        held = _reached(trigger) if kind == "state" else [_compared(trigger)]
+        yield from (([one], _seconds(trigger.get("for"))) for one in held)
+
+
+def _reached(trigger: Mapping[str, Any]) -> list[str]:
+    """That an entity has come to a state of a trigger, for each of them."""
+    states = _listed(trigger, "to")
+    if not states or ANY in states or None in states:
+        raise Unread("a trigger by state acts on any state")
+    return list(dict.fromkeys(_state({**trigger, "to": one}, "to") for one in states))
 
 
 def _condition(text: Any) -> str:
@@ -135,7 +194,7 @@ def _condition(text: Any) -> str:
 def _state(text: Mapping[str, Any], key: str) -> str:
     """That an entity is in one of the states under a key."""
     if text.get(key) is None:
-        raise Unread("a trigger or condition by state does not say the state")
+        raise Unread("a condition by state does not say the state")
     return f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).state in {_tuple(text[key])}"
 
 
@@ -161,6 +220,8 @@ def _actions(home: Home, text: Any) -> Iterator[dict[str, Any]]:
     entities = _listed(target, "entity_id") or _listed(text, "entity_id") or _listed(given, "entity_id")
     if not entities:
         raise Unread(f"an action calls {service} for no named entity")
+    if several := next((key for key in (*NESTING, "domain") if key in text), None):
+        raise Unread(f"an action has '{several}' beside its service")
     _be_whole(text, "an action")
     for entity in map(str, entities):
         name, arguments = from_homeassistant(home, entity, service, data)

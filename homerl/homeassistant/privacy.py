@@ -45,7 +45,7 @@ PEOPLE = ("person", "device_tracker")
 
 
 def stripped(listing: Listing, entities: Collection[str]) -> Listing:
-    """The listing with these entities alone, and of them only what a home needs."""
+    """The listing with these entities alone, and of them only what a home needs. The texts of all automations stay."""
     old, kept = listing.sources, frozenset(entities)
     entries = {name: _entry(entry) for name, entry in old[ENTRIES].items() if name in kept and entry}
     needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
@@ -63,11 +63,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
                 FORMS: forms,
-                AUTOMATIONS: {
-                    name: text and readable(text, forms, CODES)
-                    for name, text in old.get(AUTOMATIONS, {}).items()
-                    if name in kept
-                },
+                AUTOMATIONS: {name: text and readable(text, forms, CODES) for name, text in _automations(old).items()},
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }
         }
@@ -116,6 +112,12 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
     options = row.get("options") or {}
     kept = {key: _part(options[key], names) for key, names in KEPT_OF_OPTIONS.items() if options.get(key)}
     return _part(row, KEPT_OF_ENTRIES) | ({"options": kept} if "options" in row else {})
+
+
+def _automations(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The texts of all automations: what is done with an entity may set off one that nobody exposes."""
+    known = {row["entity_id"] for row in sources[STATES] if row["entity_id"].startswith("automation.")}
+    return {**dict.fromkeys(sorted(known)), **sources.get(AUTOMATIONS, {})}
 
 
 def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:

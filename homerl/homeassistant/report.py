@@ -40,6 +40,7 @@ def report(imported: Imported) -> dict[str, Any]:
         "rooms": len(plan.rooms),
         "devices": dict(sorted(domains.items())),
         "automations": len(imported.home.rules),
+        "automations_for_the_guard_alone": len(plan.origin.hidden) if plan.origin else 0,
         "not_understood": [note._asdict() for note in imported.notes],
     }
 

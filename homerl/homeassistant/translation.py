@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.origin import SAME, Link
+from envs.homeenv.rules import Rule
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
 from homerl.homeassistant.privacy import without_secrets
@@ -29,6 +31,7 @@ STRICT = ("todo",)  # domains whose services refuse what an entity does not have
 CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 OPEN = "needs_action"  # the attribute with the open items of a list
 DEAD = ("unavailable", "unknown")  # states without a value
+SWITCHED = {"on": True, "off": False}  # states of an automation; in any other it stays as it was
 NEVER = object()  # no value
 
 
@@ -174,13 +177,16 @@ def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | Non
     """The home with what these states show: it follows the real one. Entities that it does not have are passed over.
 
     What an import leaves out is left out here too. `now` (with a zone) is the moment that the clock shows then; without it
-    the clock stays. What already holds triggers no automation.
+    the clock stays. What already holds triggers no automation. An automation is enabled if its own state is `on`.
     """
     fresh = home.fork()
     if now is not None:
         fresh.clock = local_clock(now, home.plan.origin.time_zone if home.plan.origin else UTC)
         fresh.air = None  # it begins anew with the rooms as they are
+    enabled: dict[str, bool] = {}
     for row in states:
+        if row["state"] in SWITCHED:
+            enabled[row["entity_id"]] = SWITCHED[row["state"]]
         device = home.plan.by_did.get(row["entity_id"])
         if device is None:
             continue
@@ -189,8 +195,14 @@ def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | Non
         complete = device.spec.completed(_restarted(device, home.state_of(device.did), shown))
         for path, value in complete.items():
             fresh.set(fresh.plan.slot_of(device.did, path), value)
-    fresh.rules = tuple(armed(rule, fresh) for rule in fresh.rules)
+    rules = (replace(rule, enabled=enabled.get(entity_of(rule), rule.enabled)) for rule in fresh.rules)
+    fresh.rules = tuple(armed(rule, fresh) for rule in rules)
     return fresh
+
+
+def entity_of(rule: Rule) -> str:
+    """The automation that a rule is of. One with several triggers has several rules: `automation.hall.2` is the second."""
+    return ".".join(rule.id.split(".")[:2])
 
 
 def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def serialise(home: Home) -> dict[str, Any]:
             for d in home.plan.devices
         ],
         "products": products,
-        "automations": [rule.describe() for rule in home.rules],
+        "automations": [rule.describe() for rule in home.told_rules],
     }
 
 

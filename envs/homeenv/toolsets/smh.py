@@ -21,6 +21,7 @@ from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Tool
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
 
+AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations
 MOST_DEVICES = 50  # most devices with state in one query, so that no observation holds a large home
 
 
@@ -98,8 +99,8 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
 
 
 def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """All automations as JSON."""
-    return RunResult(as_json([rule.describe() for rule in home.rules]))
+    """All automations that agents are told of, as JSON."""
+    return RunResult(as_json([rule.describe() for rule in home.told_rules]))
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -141,7 +142,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
     for index, rule in enumerate(home.rules):
         if rule.id == id:
             return index, rule
-    known = ", ".join(rule.id for rule in home.rules) or "none"
+    known = ", ".join(rule.id for rule in home.told_rules) or "none"
     raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
 
 

@@ -1,7 +1,7 @@
 """A person and an agent in a home, without a task: what a served agent plays.
 
 Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
-order, and none of automations; the dialogue ends only at a limit of the episode.
+order, and none of automations; the agent changes no automation; the dialogue ends only at a limit of the episode.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from envs.homeenv.env import HomeEnv
+from envs.homeenv.audit import Refused
+from envs.homeenv.env import HomeEnv, observe
 from envs.homeenv.home import Home
+from envs.homeenv.sandbox import RunResult
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.toolsets.smh import AUTOMATING
 from envs.messages import Message
+from envs.world import Action
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.homeenv.situation import HomeSituation
+
+UNWRITTEN = Refused("unknown_tool", "homerl writes no automations into Home Assistant: people make and change them there")
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,13 @@ class LiveSituation(HomeSituation):
         """The system prompt."""
         visit: Any = self.blueprint
         return [{"role": "system", "content": briefing(self.start, visit.prompt, visit.toolset, (), visit.language)}]
+
+    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
+        """Make a call in the home. One that changes automations is refused: in the real home nothing would come of it."""
+        if action.get("name") in AUTOMATING or action.get("automations"):
+            blocked = {"rule": UNWRITTEN.rule, "message": UNWRITTEN.message}
+            return observe(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
+        return super().take(action)
 
     def fork(self) -> LiveSituation:
         """A copy with its own home."""

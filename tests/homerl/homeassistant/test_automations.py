@@ -59,10 +59,31 @@ def test_several_triggers_are_several_rules() -> None:
     assert [rule.id for rule in imported(text).home.rules] == [f"{NAME}.1", f"{NAME}.2"]
 
 
+def test_each_listed_state_makes_an_automation_act() -> None:
+    """Also when one listed state follows another."""
+    trigger = {"trigger": "state", "entity_id": "cover.hall_window", "to": ["open", "closing", "open"]}
+    home = imported({"triggers": [trigger], "actions": [{"action": "light.turn_off", **TARGET}]}).home
+    assert [rule.id for rule in home.rules] == [f"{NAME}.1", f"{NAME}.2"]
+    assert (home.get("cover.hall_window", "state"), home.get(BED, "state")) == ("open", "on")
+    home.call("cover.hall_window", "close_cover")
+    assert home.get("cover.hall_window", "state") == "closing"
+    home.advance(1)
+    assert home.get(BED, "state") == "off"
+
+
+def test_a_condition_with_several_states_is_one_condition() -> None:
+    guard = {"condition": "state", "entity_id": "cover.hall_window", "state": ["open", "closing"]}
+    (rule,) = imported({"triggers": [MOTION], "conditions": [guard], "actions": [LIGHT]}).home.rules
+    assert rule.when is not None and '("open", "closing",)' in rule.when
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (None, "administrator"),
+        ({"triggers": [{"trigger": "state", "entity_id": BED}], "actions": [LIGHT]}, "any state"),
+        ({"triggers": [MOTION | {"to": "*"}], "actions": [LIGHT]}, "any state"),
+        ({"triggers": [MOTION | {"from": ["off", "unknown"]}], "actions": [LIGHT]}, "'from'"),
         ({"triggers": [{"trigger": "sun", "event": "sunset"}], "actions": [LIGHT]}, "'sun'"),
         ({"triggers": [MOTION], "actions": [{"delay": "00:01"}]}, "no call of a service"),
         ({"triggers": [MOTION], "actions": [{"action": "light.turn_on", "target": {"area_id": "hall"}}]}, "no named entity"),

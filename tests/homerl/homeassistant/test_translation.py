@@ -14,6 +14,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.origin import Link
 from homerl.homeassistant.importing import import_home
+from homerl.homeassistant.listing import AUTOMATIONS
 from homerl.homeassistant.translation import from_homeassistant, refresh, to_homeassistant, values_of
 from tests.homerl.homeassistant.replay import listing, recorded
 
@@ -86,6 +87,18 @@ def test_a_light_that_went_off_by_itself_keeps_its_brightness() -> None:
 
 def test_an_unknown_entity_is_passed_over() -> None:
     assert refresh(home(), [{"entity_id": "light.new", "state": "on", "attributes": {}}]).state_key() == home().state_key()
+
+
+@pytest.mark.parametrize("triggers", [1, 2])
+def test_an_automation_is_enabled_as_its_own_state_says(triggers: int) -> None:
+    name = "automation.hall_light_at_the_door"
+    movement = {"trigger": "state", "entity_id": "binary_sensor.movement_backyard", "to": "on"}
+    light = {"action": "light.turn_on", "target": {"entity_id": "light.bed_light"}}
+    text = {"triggers": [movement, movement | {"for": 5}][:triggers], "actions": [light]}
+    made = import_home(listing().model_copy(update={"sources": listing().sources | {AUTOMATIONS: {name: text}}})).home
+    for state, enabled in (("off", False), ("unavailable", False), ("on", True), ("unknown", True)):
+        made = refresh(made, [{"entity_id": name, "state": state, "attributes": {}}])
+        assert [rule.enabled for rule in made.rules] == [enabled] * triggers
 
 
 def test_what_was_not_given_is_not_sent() -> None:

@@ -21,16 +21,18 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.automation import hidden_rules
 from envs.homeenv.home import Home
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.translation import domain_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
-from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
+from homerl.worlds.homeenv.live import UNWRITTEN, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
-from homerl.worlds.homeenv.serving.changes import compared
+from homerl.worlds.homeenv.serving.changes import called, compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten, codes_in
@@ -62,11 +64,15 @@ class RealHome(Protocol):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Calls that wait for consent, as the person was shown them, and until when on the monotonic clock."""
+    """Calls that wait for consent, as the person was shown them, and until when on the monotonic clock.
+
+    `guarded` are the guarded devices for which the person is asked.
+    """
 
     made: tuple[Made, ...]
     shown: str
     until: float
+    guarded: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,9 @@ class Caretaker:
     ) -> None:
         if house.mode != "shadow" and real is None:
             raise ValueError(f"the mode {house.mode} needs a real home")
-        self.home, self.agents, self.real, self.journal, self.house, self.name = home, agents, real, journal, house, name
+        self.agents, self.real, self.journal, self.house, self.name = agents, real, journal, house, name
+        self.home = home.fork()
+        self.home.rules += hidden_rules(home)
         self.words = Words(house.language)
         self._guard = replace(house.guard, unseen=unseen_groups(home))
         self._telling = Telling(self.words, home.plan)
@@ -179,6 +187,9 @@ class Caretaker:
         exchange.means(situation.made)
         exchange.foresees(self.home, situation.home)
         exchange.refusals = tuple(seen)
+        if any(UNWRITTEN.message in one for one in exchange.refusals):  # the agent may tell of what will never happen
+            told = [self.words.say("done")] if exchange.calls else []
+            exchange.reply = " ".join([*told, self.words.say("unwritten")])
 
     async def _act(self, exchange: Exchange) -> None:
         """What the mode makes of what the agent did in the twin."""
@@ -201,6 +212,7 @@ class Caretaker:
     async def _consented(self, exchange: Exchange, proposal: Proposal) -> None:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
         exchange.means(proposal.made)
+        exchange.guarded = dict(proposal.guarded)
         twin = self.home.fork()
         try:
             for one in proposal.made:
@@ -211,6 +223,7 @@ class Caretaker:
             return
         exchange.foresees(self.home, twin)
         if self._shown(exchange) != proposal.shown:
+            exchange.guarded |= self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
             self._ask(exchange, "ask_again")
         else:
             await self._do(exchange)
@@ -271,7 +284,8 @@ class Caretaker:
 
     def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
         key = _key([*dialogue, {"role": "assistant", "content": exchange.reply}])
-        self._waiting[key] = Proposal(tuple(exchange.made), self._shown(exchange), time.monotonic() + CONSENT_SECONDS)
+        until = time.monotonic() + CONSENT_SECONDS
+        self._waiting[key] = Proposal(tuple(exchange.made), self._shown(exchange), until, exchange.guarded)
         while len(self._waiting) > PROPOSALS:
             del self._waiting[next(iter(self._waiting))]
 
@@ -282,7 +296,16 @@ class Caretaker:
         return self.words.say("refused", why=why or exchange.refusals[-1])
 
     def _shown(self, exchange: Exchange) -> str:
-        return self._telling.shown(self.home, exchange)
+        """What calls do, and on what automations may act then that the twin does not follow.
+
+        What is not exposed is told by its kind alone: the model reads this in the next turn.
+        """
+        touched = dict.fromkeys([*(one.did for one in exchange.made), *exchange.touched])
+        ends = sorted({end for found in self._guard.led_to(self.home, touched).values() for end in found} - touched.keys())
+        plan = self.home.plan
+        things = dict.fromkeys(called(plan, end) if end in plan.by_did else kind_of(end) for end in ends)
+        perhaps = [self.words.say("perhaps", what=", ".join(things))] if things else []
+        return "; ".join([self._telling.shown(self.home, exchange), *perhaps])
 
     def _close(self, exchange: Exchange) -> None:
         """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
@@ -296,6 +319,11 @@ class Caretaker:
 
     def _log(self, exchange: Exchange) -> None:
         self.journal.append(exchange.entry(self.house.mode, self.name))
+
+
+def kind_of(entity: str) -> str:
+    """What an entity is, as people write it."""
+    return domain_of(entity).replace("_", " ")
 
 
 def _recent(dialogue: Sequence[Message]) -> Sequence[Message]:

@@ -52,10 +52,11 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
 
 def later_of(before: Home, after: Home) -> Later:
     """What automations do because of the calls that lie between two states of a home."""
-    rules = [rule for rule in after.rules if rule.enabled]
+    rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
         return Later()
     plan, without, with_calls = before.plan, before.fork(), after.fork()
+    with_calls.rules = tuple(_kept(rule, after) for rule in before.rules)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
     now = {one.slot: one.after for one in before.diff(after)}
@@ -76,6 +77,12 @@ def later_of(before: Home, after: Home) -> Later:
         if action.did not in seen
     )
     return Later(changes, actions)
+
+
+def _kept(rule: Rule, after: Home) -> Rule:
+    """A rule as it is afterwards, unless it was changed or deleted."""
+    same = (one for one in after.rules if one.id == rule.id and one.describe() == rule.describe())
+    return next(same, rule)
 
 
 def _told(before: Home, after: Home) -> Iterator[Change]:

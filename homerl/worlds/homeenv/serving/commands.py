@@ -120,7 +120,12 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
         console.print(f"{error} Sentences are answered as soon as it can be reached.")
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
-    return _loaded(file) if file else import_home(fetched(url, token_env)).home, real
+    if file:
+        return _loaded(file), real
+    imported = import_home(fetched(url, token_env))
+    if left := sum(note.part == "automation" for note in imported.notes):
+        console.print(f"{left} automations cannot be followed; homerl import-ha lists them")
+    return imported.home, real
 
 
 def _loaded(file: Path) -> Home:

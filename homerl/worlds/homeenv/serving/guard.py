@@ -4,6 +4,7 @@ Invariants:
 - A device is guarded by its kind, its names, the names of its room, or by what it drives. Whatever acts on things that the
   twin does not show, such as a script, is guarded; so is a cover unless its class is known to be harmless and nothing that
   it is called itself tells of a door. A group whose members were never seen is guarded.
+- A device is held back like a guarded one if an automation that the twin cannot follow may then act on a guarded one.
 - A guarded device is never acted on without consent, unless its owner allowed it by id and the speaker's own words name it
   in full. So no name, state or title of a device in the home can bring an agent to open a lock that nobody spoke of.
 """
@@ -23,6 +24,7 @@ from homerl.homeassistant.rooms import SPACELESS
 from homerl.homeassistant.translation import domain_of, link_of
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.naming import called_in_full, names, plain, rooms_of
+from homerl.worlds.homeenv.serving.unforeseen import unforeseen
 
 FILE = Path(__file__).parent / "guard.yaml"
 KINDS = frozenset(  # these open the home, arm it, or can set it on fire
@@ -54,13 +56,20 @@ class Guard:
         dids = dict.fromkeys([*(one.did for one in made), *changed])
         return dict(self._held_back(home, dids, said))
 
+    def led_to(self, home: Home, dids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The guarded entities to which automations may lead from these devices, unseen by the twin, by device."""
+        members = {device.did: held for device in home.plan.devices if (held := [*_members(home, device)])}
+        return unforeseen(home, dids, members, lambda did: _is_guarded_entity(home, did, self.unseen, frozenset()))
+
     def _held_back(self, home: Home, dids: Iterable[str], said: str) -> Iterator[tuple[str, str]]:
+        led = self.led_to(home, dids)
         for did in dids:
             device = home.plan.by_did[did]
-            if not is_guarded(home, device, self.unseen):
+            guarded = is_guarded(home, device, self.unseen)
+            if not guarded and did not in led:
                 continue
             if did not in self.allowed:
-                yield did, "guarded"
+                yield did, "guarded" if guarded else "automation"
             elif not names(said, home, device):
                 yield did, "not named"
 
@@ -87,7 +96,7 @@ def is_guarded(
     if device.did in unseen or _by_name(home, device):
         return True
     within |= {device.did}
-    return any(_is_guarded_member(home, one, unseen, within) for one in _members(home, device))
+    return any(_is_guarded_entity(home, one, unseen, within) for one in _members(home, device))
 
 
 def _by_kind(device: Device) -> bool:
@@ -113,8 +122,8 @@ def _members(home: Home, device: Device) -> Iterator[str]:
             yield from (one for one in value if isinstance(one, str) and ENTITY.fullmatch(one))
 
 
-def _is_guarded_member(home: Home, did: str, unseen: frozenset[str], within: frozenset[str]) -> bool:
-    """Whether a member of a group is guarded. Of one that the home does not have, only the id is known."""
+def _is_guarded_entity(home: Home, did: str, unseen: frozenset[str], within: frozenset[str]) -> bool:
+    """Whether what a group or an automation acts on is guarded. Of what the home does not have, only the id is known."""
     if did in within:
         return False
     if (device := home.plan.by_did.get(did)) is not None:

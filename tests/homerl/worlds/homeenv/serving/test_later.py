@@ -10,9 +10,11 @@ from serving import call_of
 from written_home import Row, written_home
 
 from envs.homeenv.home import Home
+from envs.messages import call_message, tool_call
 from homerl.homeassistant.fixtures import load
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import AUTOMATIONS
+from homerl.worlds.homeenv.live import LiveSituation, Visit
 from homerl.worlds.homeenv.serving.changes import FORESIGHT_SECONDS, later_of
 
 UNLOCK = {"action": "lock.unlock", "target": {"entity_id": "lock.front_door"}}
@@ -106,3 +108,48 @@ def test_looking_ahead_changes_no_home(automated):
     twin.call("light.hall", "turn_on")
     keys = home.state_key(), twin.state_key()
     assert later_of(home, twin).dids == ["lock.front_door"] and (home.state_key(), twin.state_key()) == keys
+
+
+LAMP = ("light.hall", "turn_on")
+EACH_DAY = {"conditions": ["time_cron = 0 0 7 * * ? *"], "actions": [{"did": "light.hall", "locator": "turn_on"}]}
+EDITS = {
+    "delete": ("delete_automation", {"id": "automation.x"}),
+    "disable": ("edit_automation", {"id": "automation.x", "enabled": False}),
+    "create": ("create_automation", EACH_DAY),
+    "badly": ("create_automation", {"actions": []}),
+}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), EDITS.values(), ids=EDITS)
+def test_an_agent_changes_no_automation(serve, automated, tool, arguments):
+    """So what an automation does to a lock is asked about as before, and the refusal is in the log."""
+    served = serve("act", call_message(tool_call(tool, arguments)), call_of(*LAMP), "Each day at 7.", of=automated(LAMP_ON))
+    reply = served.say("please")
+    assert "consent" in reply and "Front Door: state from locked" in reply and not served.real.made
+    (refusal,) = served.journal.entries()[0].refusals
+    assert "no automations" in refusal and "no automations" in str(served.caretaker.agents().heard[1].messages[-1])
+
+
+@pytest.mark.parametrize("mode", ["shadow", "confirm", "act"])
+def test_nobody_hears_of_an_automation_that_was_not_made(serve, automated, mode):
+    made = call_message(tool_call("create_automation", EACH_DAY))
+    served = serve(mode, made, "I will turn on the lamp at seven.", made, call_of("light.porch", "turn_on"), "Both done.",
+                   of=automated(LAMP_ON))  # fmt: skip
+    reply = served.say("lamp on at seven each day")
+    assert "cannot make" in reply and "seven" not in reply and served.journal.entries()[0].outcome == "refused"
+    reply = served.say("and the porch now")
+    assert "Both" not in reply and reply.startswith("Done. I cannot make") == (mode == "act")
+
+
+def test_one_answer_changes_no_automation_either(automated):
+    situation = LiveSituation.visit(automated(LAMP_ON), Visit("direct", "en"))
+    text, info = situation.take({"name": "answer", "mode": "execute", "automations": [EACH_DAY]})
+    assert "no automations" in text and info["blocked"] and len(situation.home.rules) == 1
+
+
+def test_looking_ahead_follows_the_automations_of_the_real_home(automated):
+    home = automated(LAMP_ON)
+    twin = home.fork()
+    twin.rules = ()
+    twin.call(*LAMP)
+    assert later_of(home, twin).dids == ["lock.front_door"]
