@@ -39,9 +39,11 @@ SECRET = PLACES | frozenset(  # attributes of any entity: tokens, places, accoun
 SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of a domain's entities
 KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
 CODES = frozenset("code password pin".split())
+PASSWORD = "password"  # the mode of a text that nobody is to read
 KEPT_OF_OPTIONS = {ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
 DEAD = ("unknown", "unavailable")
 PEOPLE = ("person", "device_tracker")
+TEXTS = ("text", "input_text")  # domains of which a mode tells whether the state is a password
 
 
 def stripped(listing: Listing, entities: Collection[str]) -> Listing:
@@ -75,7 +77,7 @@ def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> t
     domain = entity.partition(".")[0]
     if domain in PEOPLE and state not in ("home", *DEAD):
         state = "not_home"  # a zone's name says where the person is
-    if attributes.get("mode") == "password":
+    if attributes.get("mode") == PASSWORD:
         state = ""
     if domain == "sensor" and _tells_an_address(entity, state, attributes):
         state = state if state in DEAD else "unknown"
@@ -87,6 +89,12 @@ def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> t
 def _tells_an_address(entity: str, state: str, attributes: Mapping[str, Any]) -> bool:
     """Whether a sensor's state says in words where somebody is, as phones tell it. A number beside a place is a reading."""
     return "geocoded" in entity or (any(_plain(name) in PLACES for name in attributes) and not _is_number(state))
+
+
+def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an entity's state may be a password. A text tells by its mode, which it lacks while nothing is known."""
+    mode = attributes.get("mode")
+    return mode == PASSWORD or (mode is None and entity.partition(".")[0] in TEXTS)
 
 
 def is_secret(attribute: str) -> bool:

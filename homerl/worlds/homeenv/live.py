@@ -1,7 +1,8 @@
 """A person and an agent in a home, without a task: what a served agent plays.
 
 Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
-order, and none of automations; the agent changes no automation; the dialogue ends only at a limit of the episode.
+order, and none of automations or of forks in which a tool only tries; the agent changes no automation; the dialogue ends
+only at a limit of the episode.
 """
 
 from __future__ import annotations
@@ -35,30 +36,38 @@ class Made:
 
 
 class Witnessed(Home):
-    """A home that keeps the calls of its services in `made`, which its forks share."""
+    """A home that keeps the calls of its services in `made`, and also those that were refused in `tried`.
 
-    __slots__ = ("made",)
+    A fork goes on with a `made` of its own, and shares `tried`.
+    """
+
+    __slots__ = ("made", "tried")
     made: list[Made]
+    tried: list[Made]
 
     @classmethod
     def of(cls, home: Home) -> Witnessed:
         """A copy of a home, with nothing made yet."""
         twin = cls(home.plan, home.values, home.clock)
         twin.air, twin.rules, twin.air_stale = home.air and home.air.copy(), home.rules, home.air_stale
-        twin.made = []
+        twin.made, twin.tried = [], []
         return twin
 
     def fork(self) -> Self:
-        """An independent copy, whose calls are kept in the same list."""
+        """An independent copy."""
         twin = super().fork()
-        twin.made = self.made
+        twin.made, twin.tried = [*self.made], self.tried
         return twin
 
     def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         """Call a service, and keep the call unless it is refused."""
+        device = self.plan.by_did.get(did) if isinstance(did, str) else None
+        found = device.spec.service_index.get(service) if device and isinstance(service, str) else None
+        names = [argument.name for argument in found.service.arguments] if found else []
+        one = Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {}))
+        self.tried.append(one)
         returned = super().call(did, service, args, kwargs)
-        names = [argument.name for argument in self.plan.services[did, service][0].service.arguments]
-        self.made.append(Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {})))
+        self.made.append(one)
         return returned
 
 
@@ -117,6 +126,15 @@ class LiveSituation(HomeSituation):
     @property
     def made(self) -> list[Made]:
         """The agent's service calls so far."""
+        return self._witness.made
+
+    @property
+    def tried(self) -> list[Made]:
+        """These, and those that were refused."""
+        return self._witness.tried
+
+    @property
+    def _witness(self) -> Witnessed:
         home = self.home
         assert isinstance(home, Witnessed)
-        return home.made
+        return home

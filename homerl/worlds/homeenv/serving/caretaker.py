@@ -35,7 +35,8 @@ from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import called, compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
-from homerl.worlds.homeenv.serving.journal import Journal, Unwritten, codes_in
+from homerl.worlds.homeenv.serving.hiding import password_fields, secrets_of, secrets_said
+from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
@@ -155,6 +156,7 @@ class Caretaker:
         await exchange.asker.require()
         if self.real is not None:
             self.home = await exchange.asker.outlasts(self.real.refreshed(self.home))
+        exchange.fields = password_fields(self.home)
         waiting = self._waiting.pop(_key(dialogue[:-1]), None)
         if waiting and waiting.until <= time.monotonic():
             waiting = None
@@ -179,14 +181,15 @@ class Caretaker:
         episode.hear(exchange.said)
         while episode.outcome is None and not spoke:
             (reply,) = await replies_from(agent, episode)
-            exchange.codes |= codes_in(str(reply.message))
+            exchange.codes |= secrets_said(reply, exchange.fields)
             episode.act(replace(reply, message=whole(reply.message)))
             spoke = episode.messages[-1]["role"] == "assistant"
         seen = (text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error)
-        exchange.reply = episode.words_of(episode.messages[-1]).text.strip() if spoke else ""
+        exchange.codes |= secrets_of(situation.tried, exchange.fields)
+        exchange.reply = exchange.masked(episode.words_of(episode.messages[-1]).text.strip()) if spoke else ""
         exchange.means(situation.made)
         exchange.foresees(self.home, situation.home)
-        exchange.refusals = tuple(seen)
+        exchange.refusals = tuple(map(exchange.masked, seen))
         if any(UNWRITTEN.message in one for one in exchange.refusals):  # the agent may tell of what will never happen
             told = [self.words.say("done")] if exchange.calls else []
             exchange.reply = " ".join([*told, self.words.say("unwritten")])
@@ -218,8 +221,8 @@ class Caretaker:
             for one in proposal.made:
                 twin.call(one.did, one.service, (), one.arguments)
         except Refused as refusal:
-            exchange.outcome, exchange.refusals = "refused", (str(refusal),)
-            exchange.reply = self.words.say("refused", why=refusal.message)
+            exchange.outcome, exchange.refusals = "refused", (exchange.masked(str(refusal)),)
+            exchange.reply = self.words.say("refused", why=exchange.masked(refusal.message))
             return
         exchange.foresees(self.home, twin)
         if self._shown(exchange) != proposal.shown:

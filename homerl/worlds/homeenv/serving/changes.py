@@ -124,7 +124,9 @@ def _driven(rules: Iterable[Rule]) -> set[str]:
 
 
 def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
-    """A change with what the home has come to."""
+    """A change with what the home has come to, unless it is hidden: the home does not tell."""
+    if change.hidden:
+        return change
     actual = home.get(change.did, change.path)
     same = actual in (change.after, change.settled)
     return change.model_copy(update={"actual": None if same else actual, "differs": not same, "compared": True})

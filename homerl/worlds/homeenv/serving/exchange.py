@@ -1,23 +1,23 @@
 """One message of a person, and what comes of it.
 
 Invariants: an exchange is filled as things happen, so that it tells at any time what was done; its entries have one time.
-No code that the agent gave is in an entry. `codes` holds them.
+No secret that the agent gave is in an entry. `codes` holds those that no call shows, and `fields` are the password fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
 from envs.homeenv.home import Home
-from homerl.homeassistant.privacy import CODES
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.asker import Asker
 from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
-from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome, masked
+from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, told
+from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
 from homerl.worlds.homeenv.serving.texts import whole
 
 
@@ -28,10 +28,10 @@ class Call:
     made: Made
     fate: Fate = "meant"
 
-    def record(self) -> dict[str, Any]:
+    def record(self, fields: frozenset[str]) -> dict[str, Any]:
         """The call as the journal keeps it."""
         made = self.made
-        return {"did": made.did, "service": made.service, "arguments": dict(made.arguments), "fate": self.fate}
+        return {"did": made.did, "service": made.service, "arguments": told(made, fields), "fate": self.fate}
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Exchange:
     later: Later = field(default_factory=Later)
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
     codes: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -58,7 +59,18 @@ class Exchange:
 
     def foresees(self, before: Home, after: Home) -> None:
         """Take what differs between the home and its twin as what the calls change, at once and later."""
-        self.changes, self.later = changes_of(before, after), later_of(before, after)
+        later = later_of(before, after)
+        self.changes = self._hidden(changes_of(before, after))
+        self.later = replace(later, changes=self._hidden(later.changes))
+
+    def _hidden(self, changes: Sequence[ChangeRecord]) -> tuple[ChangeRecord, ...]:
+        """Changes without the values of password fields."""
+        values = {"before": HIDDEN, "after": HIDDEN, "settled": HIDDEN, "hidden": True}
+        return tuple(one.model_copy(update=values) if one.did in self.fields else one for one in changes)
+
+    def masked(self, text: str) -> str:
+        """A text without the secrets that the agent gave."""
+        return masked(text, self.codes | secrets_of(self.made, self.fields))
 
     @property
     def touched(self) -> list[str]:
@@ -88,15 +100,13 @@ class Exchange:
 
     def entry(self, mode: str, agent: str) -> Entry:
         """The exchange as the journal keeps it."""
-        given = {str(value) for one in self.made for name, value in one.arguments.items() if name in CODES and value}
-        reply, error, *refusals = (
-            masked(text, self.codes | given) for text in (self.reply, "; ".join(self.errors), *self.refusals)
-        )
-        told = {
+        reply, error, *refusals = map(self.masked, (self.reply, "; ".join(self.errors), *self.refusals))
+        entry = {
             "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": reply, "outcome": self.outcome,
-            "calls": [call.record() for call in self.calls], "changes": [change.model_dump() for change in self.changes],
+            "calls": [call.record(self.fields) for call in self.calls],
+            "changes": [change.model_dump() for change in self.changes],
             "later": [change.model_dump() for change in self.later.changes],
             "refusals": refusals, "guarded": self.guarded, "error": error or None,
             "seconds": round(monotonic() - self.begun, 3),
         }  # fmt: skip
-        return Entry.model_validate(whole(told))
+        return Entry.model_validate(whole(entry))

@@ -2,8 +2,8 @@
 
 Invariants:
 - Lines are only ever appended, each whole and on disk before the home is touched or the person hears the answer.
-- No token is in it, and of codes given as arguments, also in refused calls, only that there was one. Only its owner reads
-  the file.
+- No token is in it, and of codes and passwords given as arguments, also in refused calls, only that there was one. Only its
+  owner reads the file.
 - A line that cannot be read costs no other one, and is told.
 """
 
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,13 +22,10 @@ from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.model import Model
-from homerl.homeassistant.privacy import CODES
+from homerl.worlds.homeenv.serving.hiding import without_codes
 
 OWNER_ALONE = 0o600  # the mode of a log: it says what people said, and when they are at home
 SHOWN = 200  # characters of a damaged line
-CODE = re.compile(
-    rf"""\b(?:{"|".join(sorted(CODES))})\b["'\\]*\s*[:=]\s*[\["'\\]*([^"'\\,{{}})\]]+)"""
-)  # one given as an argument
 Outcome = Literal["said", "shadowed", "asked", "acting", "done", "partly", "refused", "failed", "declined"]
 Fate = Literal["meant", "sent", "done", "failed"]
 
@@ -49,7 +45,8 @@ class CallRecord(Model):
 class ChangeRecord(Model):
     """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
 
-    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at.
+    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at. The
+    values of a `hidden` one are not told, and the real home does not tell its own.
     """
 
     did: str
@@ -61,6 +58,7 @@ class ChangeRecord(Model):
     actual: Any = None
     differs: bool = False
     compared: bool = False
+    hidden: bool = False
 
 
 class Entry(Model):
@@ -168,25 +166,6 @@ def read_log(path: Path) -> Log:
         read.append(unfinished)
     entries = exchanges(one for one in read if isinstance(one, Entry))
     return Log(tuple(entries), tuple(one for one in read if isinstance(one, Damaged)))
-
-
-def without_codes(value: Any) -> Any:
-    """JSON data with `***` in place of the codes of locks and alarms."""
-    if isinstance(value, Mapping):
-        return {key: "***" if key in CODES else without_codes(part) for key, part in value.items()}
-    return [without_codes(part) for part in value] if isinstance(value, list) else value
-
-
-def codes_in(text: str) -> set[str]:
-    """The codes of locks and alarms that a text gives as arguments, as JSON or as code."""
-    return {found.strip() for found in CODE.findall(text) if found.strip() not in ("", "null", "None")}
-
-
-def masked(text: str, codes: Iterable[str]) -> str:
-    """A text with `***` in place of these codes, where each stands alone."""
-    for code in sorted(codes, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(code)}(?!\w)", "***", text)
-    return text
 
 
 def _read(number: int, line: bytes) -> Entry | Damaged:

@@ -1,6 +1,7 @@
 """Whether a person's words name a device.
 
-Invariants: only a whole name counts, and only where no other device that can be called has it; nothing here is random.
+Invariants: only a whole name counts, only where no other device that can be called has it, and not within a longer name of
+any other device; nothing here is random.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ GAP = "|"  # no name has it, so none reaches across
 def names(said: str, home: Home, device: Device) -> bool:
     """Whether a person's words hold a whole name of a device, or an alias.
 
-    A name that other devices have counts with the room alone. So does a name of one word, for `Door` may be what is left of
-    `Garage Door`. What is part of a longer name of another device does not count: the front door light is no front door.
+    A name of other devices with which something can be done counts with the room alone. So does a name of one word, for
+    `Door` may be what is left of `Garage Door`. What is part of a longer name of another device does not count: the front
+    door light is no front door, and neither is the front door battery.
     """
-    others = set[str]().union(
-        *(_phrases(home, one) for one in home.plan.devices if one.did != device.did and one.spec.service_index)
-    )
-    heard = plain(said)
-    return any(_speaks_of(heard, phrase, others) for phrase in _telling(home, device) - others)
+    others = [one for one in home.plan.devices if one.did != device.did]
+    shared = _phrases(home, [one for one in others if one.spec.service_index])
+    known, heard = _phrases(home, others), plain(said)
+    return any(_speaks_of(heard, phrase, shared, known) for phrase in _telling(home, device) - shared)
 
 
 def called_in_full(home: Home, device: Device) -> list[str]:
-    """All that a device is called: its name, the same with each name of its room, its whole name there, and its aliases."""
-    placed = [f"{room} {device.name}" for room in rooms_of(home, device)]
+    """All that a device is called: its name, its whole name there, both with each name of its room, and its aliases."""
     link = link_of(home, device.did)
-    return [device.name, *placed, *([link.name] if link.name else []), *link.aliases]
+    own = [device.name, *([link.name] if link.name else [])]
+    return [*own, *(f"{room} {name}" for room in rooms_of(home, device) for name in own), *link.aliases]
 
 
 def rooms_of(home: Home, device: Device) -> list[str]:
@@ -50,26 +51,28 @@ def plain(text: str) -> str:
     return SIGNS.sub(" ", text.casefold()).strip()
 
 
-def _phrases(home: Home, device: Device) -> set[str]:
-    return {plain(name) for name in called_in_full(home, device)}
+def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:
+    return {plain(name) for device in devices for name in called_in_full(home, device)}
 
 
 def _telling(home: Home, device: Device) -> set[str]:
     """The phrases that tell which device is meant."""
-    name = plain(device.name)
     aliases = {plain(alias) for alias in link_of(home, device.did).aliases}
-    phrases = {phrase for phrase in _phrases(home, device) if re.sub(FILLING, "", phrase)}
-    return {phrase for phrase in phrases if phrase != name or phrase in aliases or not _is_one_word(name)}
+    phrases = {phrase for phrase in _phrases(home, [device]) if re.sub(FILLING, "", phrase)}
+    return {phrase for phrase in phrases if phrase in aliases or not _is_one_word(phrase)}
 
 
 def _is_one_word(phrase: str) -> bool:
     return " " not in phrase and (len(phrase) < LEAST or not SPACELESS.search(phrase))
 
 
-def _speaks_of(heard: str, phrase: str, others: Iterable[str]) -> bool:
-    for longer in sorted((other for other in others if _pattern(phrase).search(other)), key=len, reverse=True):
-        heard = _pattern(longer).sub(GAP, heard)
-    return bool(_pattern(phrase).search(heard))
+def _speaks_of(heard: str, phrase: str, shared: set[str], known: set[str]) -> bool:
+    """Whether a phrase is heard outside of the longer ones that are known. The same one hides it only if it is shared."""
+    own = _pattern(phrase)
+    longer = (one for one in known if own.search(one) and (one in shared or not own.fullmatch(one)))
+    for one in sorted(longer, key=len, reverse=True):
+        heard = _pattern(one).sub(GAP, heard)
+    return bool(own.search(heard))
 
 
 def _pattern(phrase: str) -> re.Pattern[str]:

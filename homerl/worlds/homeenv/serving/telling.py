@@ -1,7 +1,7 @@
 """How changes, calls and their results are told to a person.
 
 Invariant: what a person consents to is told in full: each change that was asked for, and each argument of a call that no
-change shows. Codes are not told.
+change shows. Codes are not told, and neither is what is in a password field.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
-from homerl.homeassistant.privacy import CODES
 from homerl.worlds.homeenv.live import Made
-from homerl.worlds.homeenv.serving.changes import Later, asked_for, called, is_main
+from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main
 from homerl.worlds.homeenv.serving.exchange import Exchange
+from homerl.worlds.homeenv.serving.hiding import told as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 from homerl.worlds.homeenv.serving.words import Words
 
@@ -29,27 +29,29 @@ class Telling:
 
     def shown(self, home: Home, exchange: Exchange) -> str:
         """What calls do, as a person is shown it before: at once, and then by automations."""
-        return "; ".join([*self._now(home, exchange.made, exchange.changes), *self._later(exchange.later)])
+        return "; ".join([*self._now(home, exchange), *self._later(exchange)])
 
-    def _now(self, home: Home, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> list[str]:
+    def _now(self, home: Home, exchange: Exchange) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
 
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        main = [change for change in changes if asked_for(change, made)]
+        main = [change for change in exchange.changes if asked_for(change, exchange.made)]
         touched = {one.did for one in main}
-        told = [change for change in changes if change in main or change.did not in touched]
+        told = [change for change in exchange.changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
-        hidden = [(one, _hidden(one, told) | ({} if one.did in changed else _state(home, one.did))) for one in made]
-        actions = [self._action(one, rest) for one, rest in hidden if rest or one.did not in changed]
+        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made}
+        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made]
+        actions = [self._action(one, rest) for one, rest in rests if rest or one.did not in changed]
         return [*map(self._change, told), *dict.fromkeys(actions)]
 
-    def _later(self, later: Later) -> Iterator[str]:
+    def _later(self, exchange: Exchange) -> Iterator[str]:
         """What automations do: of a device whose state changes, its state alone."""
+        later = exchange.later
         stated = {change.did for change in later.changes if is_main(change)}
         told = [self._change(change) for change in later.changes if is_main(change) or change.did not in stated]
-        actions = [self._action(one, dict(one.arguments)) for one in later.actions]
+        actions = self._actions(exchange, later.actions)
         for text in dict.fromkeys([*told, *actions]):
             yield self.words.say("later", what=text)
 
@@ -70,14 +72,14 @@ class Telling:
     def _result(self, exchange: Exchange) -> str:
         if exchange.result == "done":
             return exchange.reply or self.words.say("done")
-        why = reason(exchange.errors[0])
+        why = exchange.masked(reason(exchange.errors[0]))
         if exchange.result == "failed":
             return self.words.say("failed", why=why)
-        done, left = self._actions(exchange.done), self._actions(exchange.undone)
+        done, left = ("; ".join(self._actions(exchange, made)) for made in (exchange.done, exchange.undone))
         return self.words.say("partly", done=done, left=left, why=why)
 
-    def _actions(self, made: Iterable[Made]) -> str:
-        return "; ".join(self._action(one, dict(one.arguments)) for one in made)
+    def _actions(self, exchange: Exchange, made: Iterable[Made]) -> list[str]:
+        return [self._action(one, told_of(one, exchange.fields)) for one in made]
 
     def _action(self, made: Made, arguments: dict[str, Any]) -> str:
         device, service = called(self.plan, made.did), _plain(made.service)
@@ -87,7 +89,7 @@ class Telling:
 
     def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
         for name, value in arguments.items():
-            yield self.words.say("argument", name=_plain(name), value="***" if name in CODES else _value(value))
+            yield self.words.say("argument", name=_plain(name), value=_value(value))
 
     def _change(self, change: ChangeRecord) -> str:
         before, after = _value(change.before), _value(change.after)
@@ -103,10 +105,10 @@ def reason(error: object) -> str:
     return (str(error) or type(error).__name__).strip().rstrip(".。?？!！")
 
 
-def _hidden(made: Made, told: Sequence[ChangeRecord]) -> dict[str, Any]:
-    """The arguments of a call that are not the new value of a told change of the same name."""
-    shown = [(change.path.rpartition(".")[2], change.after) for change in told if change.did == made.did]
-    given = {name: value for name, value in made.arguments.items() if value is not None}
+def _rest(made: Made, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
+    """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
+    shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
+    given = {name: value for name, value in told_of(made, exchange.fields).items() if made.arguments[name] is not None}
     return {name: value for name, value in given.items() if (name, value) not in shown}
 
 

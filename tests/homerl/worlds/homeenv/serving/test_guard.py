@@ -101,6 +101,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         Row("lock.front_zh", "前门锁", "hall", "locked"),
         Row("lock.bedroom_zh", "门锁", "bedroom", "locked"),
         Row("light.front_zh", "前门锁灯", "hall"),
+        Row("binary_sensor.bedroom_zh", "门锁", "bedroom"),  # so the lock is called 门锁 2 here
+        Row("binary_sensor.kitchen", "Terrace", "kitchen"),
+        Row("binary_sensor.garage_door", "Garage Door", "garage"),
+        Row("sensor.front_door_battery", "Front Door Battery", "hall", "80"),
+        Row("sensor.front_zh_battery", "前门锁电量", "hall", "80"),
         areas=AREAS | {"bedroom": "卧室"},
     )
 
@@ -112,9 +117,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         ("Please unlock the FRONT-DOOR!", "lock.front_door"),
         ("open the main entrance", "lock.front_door"),
         ("front door light on, front door unlocked", "lock.front_door"),
+        ("unlock the front door, its front door battery is low", "lock.front_door"),
         ("open the garage door", "cover.garage_door"),
         ("unlock the kitchen terrace", "lock.kitchen"),
         ("unlock the hall balcony lock", "lock.hall"),
+        ("open the garage door in the garage", "cover.garage_door"),
         ("打开前门锁", "lock.front_zh"),
         ("把前门的锁打开", "lock.front_zh"),
         ("打开卧室的门锁", "lock.bedroom_zh"),
@@ -133,6 +140,8 @@ def test_a_whole_name_names_a_device(home: Home, said: str, did: str) -> None:
         "move to the front of the playlist",
         "turn on the front door light",
         "front door light front door light",
+        "how full is the front door battery?",  # of a sensor
+        "前门锁电量是多少",
         "is the front of the door red?",
         "put the main course on the list",
         "is somebody in the garage?",
