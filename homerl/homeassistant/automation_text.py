@@ -31,11 +31,14 @@ JOINING = ("and", "or", "not")  # kinds of conditions that are made of others
 Keep = Callable[[Any], Any]
 
 
-def readable(text: Any, forms: Forms, codes: Collection[str]) -> Any:
-    """The text of an automation as far as it is read. Arguments of services named in `codes` are left out."""
+def readable(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str] = ()) -> Any:
+    """The text of an automation as far as it is read. Arguments of services named in `codes` are left out.
+
+    Nobody reads what is written into entities of the `sealed` domains, some of which are passwords.
+    """
 
     def action(one: Any) -> Any:
-        return _action(one, forms, codes)
+        return _action(one, forms, codes, sealed)
 
     known: dict[str, Keep] = {"alias": _value}
     for key, keep in (("trigger", _trigger), ("condition", _condition), ("action", action)):
@@ -103,14 +106,14 @@ def _condition(text: Any) -> Any:
     return _part(text, {"condition": _name, **dict.fromkeys(CONDITIONS.get(kind, ()), _value)})
 
 
-def _action(text: Any, forms: Forms, codes: Collection[str]) -> Any:
+def _action(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str]) -> Any:
     domain, _, service = _kind(text, "action", "service").partition(".")
-    fields = [name for name, _ in every_field(forms.get(domain, {}).get(service, {}))]
+    fields = [name for name, _ in every_field(forms.get(domain, {}).get(service, {})) if domain not in sealed]
 
     def data(told: Any) -> Any:
         return _part(told, dict.fromkeys([*fields, "entity_id"], _value), codes)
 
-    nested = _each(lambda one: _action(one, forms, codes))
+    nested = _each(lambda one: _action(one, forms, codes, sealed))
     known: dict[str, Keep] = {"action": _name, "service": _name, "entity_id": _value, "target": _target, "data": data}
     known |= dict.fromkeys(("then", "else", "default", "sequence", "parallel"), nested)
     known |= dict.fromkeys(("choose", "repeat"), _each(lambda one: _part(one, {"sequence": nested})))

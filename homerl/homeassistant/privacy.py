@@ -54,6 +54,8 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     exposed = old[EXPOSED]["exposed_entities"]
     domains = {name.partition(".")[0] for name in kept}
     forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
+    sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
+    texts = {name: text and readable(text, forms, CODES, sealed) for name, text in _automations(old).items()}
     return listing.model_copy(
         update={
             "sources": old
@@ -65,7 +67,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
                 FORMS: forms,
-                AUTOMATIONS: {name: text and readable(text, forms, CODES) for name, text in _automations(old).items()},
+                AUTOMATIONS: texts,
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }
         }
@@ -108,6 +110,10 @@ def _plain(attribute: str) -> str:
 
 def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).removeprefix("-").isdecimal()
+
+
+def _domain(row: Mapping[str, Any]) -> str:
+    return str(row["entity_id"]).partition(".")[0]
 
 
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from envs.homeenv.home_file import home_to_json
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.fixtures import load, save
 from homerl.homeassistant.importing import import_home
-from homerl.homeassistant.listing import ENTRIES, STATES
+from homerl.homeassistant.listing import AUTOMATIONS, ENTRIES, STATES
 from homerl.homeassistant.privacy import stripped, without_secrets
 from homerl.homeassistant.report import write_report
 from tests.homerl.homeassistant.replay import listing
@@ -64,6 +65,17 @@ def test_a_password_is_not_kept() -> None:
 
 
 ADDRESS = {"Location": [52.51, 13.37], "Thoroughfare": "Main Street", "Postal Code": "10117", "friendly_name": "Phone"}
+
+
+@pytest.mark.parametrize("text", ["text.password", "text.text"])
+def test_what_an_automation_writes_into_a_text_is_not_kept_where_texts_are_passwords(text: str, tmp_path: Path) -> None:
+    """Which of them it writes into may be told by area or label, so nobody reads what is written into any."""
+    action = {"action": "text.set_value", "target": {"entity_id": text}, "data": {"value": "hunter2"}}
+    automation = {"id": "1", "triggers": [{"trigger": "time", "at": "07:00:00"}], "actions": [action]}
+    sources = listing().sources | {AUTOMATIONS: {"automation.wifi": automation}}
+    imported = import_home(listing().model_copy(update={"sources": sources}), everything=True)
+    assert text in imported.home.plan.by_did
+    assert "hunter2" not in save(imported.listing, tmp_path).read_text() + json.dumps(home_to_json(imported.home))
 
 
 @pytest.mark.parametrize(
