@@ -61,6 +61,7 @@ for update in range(4):
 weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
 said = [losses, weights, updates.passes, updates.budget.most, recomputed]
 Path(sys.argv[1], f"{ranks}-{rank}.json").write_text(json.dumps(said))
+state.end_training()   # a process that ends with its threads of gloo alive may abort
 """
 
 
