@@ -14,6 +14,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition, ConditionError, compile_condition
 from envs.homeenv.cron import next_time, read_cron
+from envs.homeenv.origin import Hidden
 from envs.homeenv.plan import LATEST, Plan
 from envs.homeenv.rules import Action, Rule
 from envs.homeenv.state import HomeState
@@ -91,7 +92,12 @@ def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iter
 def hidden_rules(home: HomeState) -> tuple[Rule, ...]:
     """The automations that agents are not told of, for a home in which they act. Raises `Refused` if one is invalid."""
     hidden = home.plan.origin.hidden if home.plan.origin else ()
-    return tuple(make_rule(home, one.conditions, one.actions, hold=one.hold, id=one.id) for one in hidden)
+    return tuple(recorded_rule(home, one) for one in hidden)
+
+
+def recorded_rule(home: HomeState, one: Hidden, title: str = "") -> Rule:
+    """The rule that a record of an origin stands for. Raises `Refused` if it is invalid."""
+    return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id)
 
 
 def armed(rule: Rule, home: HomeState) -> Rule:

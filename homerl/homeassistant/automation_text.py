@@ -28,6 +28,10 @@ TRIGGERS = {  # by kind of trigger, the keys that are read
 CONDITIONS = {"state": ("entity_id", "state"), "numeric_state": ("entity_id", "above", "below", "attribute")}
 JOINING = ("and", "or", "not")  # kinds of conditions that are made of others
 
+ACTIONS = ("then", "else", "default", "sequence", "parallel")  # keys under which an action holds others
+BRANCHES = ("choose", "repeat")  # and those under which it holds parts with a sequence of others
+NESTING = (*ACTIONS, *BRANCHES)
+
 Keep = Callable[[Any], Any]
 
 
@@ -115,8 +119,8 @@ def _action(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[
 
     nested = _each(lambda one: _action(one, forms, codes, sealed))
     known: dict[str, Keep] = {"action": _name, "service": _name, "entity_id": _value, "target": _target, "data": data}
-    known |= dict.fromkeys(("then", "else", "default", "sequence", "parallel"), nested)
-    known |= dict.fromkeys(("choose", "repeat"), _each(lambda one: _part(one, {"sequence": nested})))
+    known |= dict.fromkeys(ACTIONS, nested)
+    known |= dict.fromkeys(BRANCHES, _each(lambda one: _part(one, {"sequence": nested})))
     return _part(text, known | {"domain": _name})
 
 

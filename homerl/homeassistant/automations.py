@@ -19,23 +19,20 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import make_rule
+from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
 from envs.homeenv.origin import Hidden, Unfollowed
-from envs.homeenv.rules import Rule
-from homerl.homeassistant.automation_text import HIDDEN, hidden_key, readable
+from homerl.homeassistant.automation_text import HIDDEN, NESTING, hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
-from homerl.homeassistant.listing import AUTOMATIONS, FORMS, STATES, Listing
+from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
 from homerl.homeassistant.privacy import CODES
 from homerl.homeassistant.times import seconds
 from homerl.homeassistant.translation import domain_of, from_homeassistant
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
-ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
-NESTING = ("then", "else", "default", "sequence", "parallel", "choose", "repeat")  # keys of actions that hold others
 ANY = "*"  # any state, where a trigger names it
 UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
@@ -72,7 +69,7 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
         kept = readable(text, listing.sources[FORMS], CODES)
         try:
             read = list(_read(home, entity, kept))
-            rules = tuple(_rule(home, one, str(kept.get("alias") or "")) for one in read)
+            rules = tuple(recorded_rule(home, one, str(kept.get("alias") or "")) for one in read)
         except (Unread, Refused) as reason:
             notes.append(Note(entity, "automation", reason.message if isinstance(reason, Refused) else str(reason)))
             unfollowed += _unfollowed(home, entity, kept)
@@ -85,11 +82,6 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
     return notes
-
-
-def _rule(home: Home, one: Hidden, title: str) -> Rule:
-    """The rule of a home that a record stands for."""
-    return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id)
 
 
 def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:

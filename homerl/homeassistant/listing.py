@@ -6,6 +6,7 @@ and read again is equal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ ENTRIES = "config/entity_registry/get_entries"  # by registered entity: its entr
 SERVICES = "get_services_for_target"  # by entity: the services that it supports
 AUTOMATIONS = "automation/config"  # by entity: an automation as its owner wrote it; None where it could not be read
 ASSIST = "conversation"  # the assistant to which entities are exposed
+ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")  # the id of an entity, where other texts may stand too
 
 
 class Frozen(BaseModel):

@@ -20,6 +20,7 @@ from pathlib import Path
 from envs.documents import read_yaml
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from homerl.homeassistant.listing import ENTITY
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.homeassistant.translation import domain_of, link_of
 from homerl.worlds.homeenv.live import Made
@@ -38,7 +39,6 @@ DECLARED = frozenset(  # these say by their kind what they are: a lamp in a gara
 )
 MEMBERS = "entity_id"  # the attribute in which a group lists them
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
-ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
-import os
-import json, sys
+import json, os, sys
 from pathlib import Path
 
 import numpy as np
