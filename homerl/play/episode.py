@@ -210,10 +210,13 @@ class Episode:
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
     def _decision(self) -> str:
-        """A hash of what the agent decides from: physical state, open intents and the last message (`credit: anchor`)."""
-        seen = self.messages[-1]
-        parts = [self.situation.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]]
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+        """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
+        turn it is (`homerl/train/credit`). Words do not matter, nor devices that are settled or that nobody asked about.
+        """
+        last_turn = self.turn >= self.limits.turns
+        heard = [self.messages[-1]["role"], self.speaking_of, last_turn]
+        parts = [self.situation.met(), self.situation.concerns(), heard]
+        return hashlib.blake2b(json.dumps(parts, default=str).encode(), digest_size=12).hexdigest()
 
     def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
         """The finished episode as a record. Raises `ValueError` if the episode is not over."""

@@ -1,7 +1,7 @@
 """Replays stored trajectories and recomputes everything that was recorded.
 
 Invariants:
-- A replay starts from the stored blueprint only. Messages, observations, facts, state keys, decisions, outcome and
+- A replay starts from the stored blueprint only. Messages, observations, facts, state keys, outcome and
   rewards must be equal. The first difference is reported with file, line and step.
 - What a file does not hold is not compared, since facts and rewards may be newer than the file. A reward that no longer
   exists is ignored if its weight was 0.
@@ -120,8 +120,6 @@ def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
         yield "; ".join(f"{STORED_AS.get(name, name)} {again[name]}, stored {was[name]}" for name in changed)
     if replayed.state_key != stored.state_key:
         yield "the home is in another state than was stored"
-    if replayed.decision != stored.decision:
-        yield "the decision state is another than was stored"
 
 
 def plausible(facts: StepFacts) -> bool:

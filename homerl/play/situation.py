@@ -144,3 +144,7 @@ class Situation(ABC):
     def state_key(self) -> str:
         """An exact hash of the physical state."""
         return self.world.state_key()
+
+    def concerns(self) -> Any:
+        """The state of what the open intents concern, as JSON. A world that cannot tell gives its whole state."""
+        return self.state_key()

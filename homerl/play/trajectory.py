@@ -53,7 +53,8 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One agent message and what came of it. `decision` is a hash of what the agent decided from."""
+    """One agent message and what came of it. `decision` is a hash of what was still to be done
+    before it, by which credit modes compare steps."""
 
     message: Message
     observations: tuple[str, ...]

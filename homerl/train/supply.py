@@ -21,11 +21,10 @@ from typing import Any
 
 from homerl.play.situation import Blueprint
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, last_step_only, mode_of, rule_of
+from homerl.train.credit.registry import assign, in_groups, last_step_only, mode_of, rule_of, teaches
 from homerl.train.curriculum import Curriculum, Draw
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
-from homerl.train.sentinel import NOTHING
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class Supply:
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             tried += [(seed, played.trajectory.success) for played in rollouts if played.credit_input.counts]
-            if any(signals(self._credit([rollout.credit_input for rollout in rollouts]), self.settings.group)):
+            if teaches([rollout.credit_input for rollout in rollouts], self.settings.gamma):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
 
@@ -129,8 +128,9 @@ class Supply:
         batch, reports = self._exchanged(played)
         self.curriculum.train({report.number: report.replaced for report in reports})
         self.curriculum.learn(result for report in reports for result in report.tried)
-        batch.credit = self._credit([row["played"] for row in batch.rows])
-        flat = [not signal for signal in signals(batch.credit, self.settings.group)]
+        played_rows = [row["played"] for row in batch.rows]
+        batch.credit = self._credit(played_rows)
+        flat = [not teaches(group, self.settings.gamma) for group in in_groups(played_rows, self.settings.group)]
         first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
         batch.shares = {
             "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
@@ -160,14 +160,8 @@ class Supply:
 
     def _of_mode(self, batch: Batch) -> Mapping[str, float]:
         """The metrics of the recipe's credit mode."""
-        played, size = [row["played"] for row in batch.rows], self.settings.group
-        groups = [played[i : i + size] for i in range(0, self.slots, size)]
+        groups = in_groups([row["played"] for row in batch.rows], self.settings.group)
         return mode_of(self.settings).metrics(groups, self.settings)
-
-
-def signals(credit: Sequence[Sequence[float]], size: int) -> list[bool]:
-    """For each group of `size` rollouts, whether a step has an advantage."""
-    return [any(abs(a) > NOTHING for row in credit[i : i + size] for a in row) for i in range(0, len(credit), size)]
 
 
 def hash_seed(*parts: int) -> int:

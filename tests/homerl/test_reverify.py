@@ -182,7 +182,6 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     ),
     "observation gone": ("success", lambda r: r["steps"][0].update(observations=[]), "step 1: observed"),
     "state key": ("success", lambda r: r["steps"][1].update(state_key="0" * 24), "step 2: the home is in another state"),
-    "decision": ("success", lambda r: r["steps"][1].update(decision="0" * 24), "step 2: the decision state"),
     "progress of a step": (
         "success",
         lambda r: facts(r).update(progress_before=0.5),

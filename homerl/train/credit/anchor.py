@@ -1,7 +1,7 @@
 """`anchor`: GiGPO (Feng et al. 2025) with exact states instead of equal texts.
 
 The advantage of an action is Q(s, a) - V(s). Several steps of a group may be taken from one decision state s: the same
-home state key, open intents and last observed message. Their returns-to-go are samples of Q(s, a) for the actions taken,
+goals met, the same state of the devices that open wishes concern, and the same speaker before it. Their returns-to-go are samples of Q(s, a) for the actions taken,
 and the mean of these estimates V(s). So (G - mean G) / (std G + ε) over these steps is an advantage at this decision. A
 state from which only one step was taken (a singleton) gives 0. The advantage of the trajectory is added, so that such
 steps learn too:

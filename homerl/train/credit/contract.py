@@ -1,7 +1,8 @@
 """The contract of a credit mode, which is defined completely in one file.
 
-Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step, and zeros for a
-group whose returns do not vary; it knows nothing of tokens; importing a mode is cheap, and never imports torch.
+Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step; it is asked only
+about groups whose returns vary (`registry.assign`); it knows nothing of tokens; importing a mode is cheap, and never
+imports torch.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ class CreditInput:
     """What a credit mode needs to know of a rollout.
 
     `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
-    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start.
+    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start. `cut` is the
+    state in which a rollout was left before its end, None if it was played to its end.
     """
 
     rewards: Sequence[float]
     counts: bool = True
     decisions: Sequence[str] = ()
     fork: Fork | None = None
+    cut: str | None = None
 
 
 Group = Sequence[CreditInput]

@@ -1,7 +1,7 @@
 """The available credit modes, and the one that a recipe chooses.
 
 Invariants: a mode is discovered by its file (see `homerl.train.credit`); a rollout that does not count (a fault of the
-user or a server) excludes its whole group.
+user or a server) excludes its whole group; a group whose returns do not vary gets zeros from every mode.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
-from homerl.train.credit.common import Steps
-from homerl.train.credit.contract import CreditInput, CreditMode, Rule
+from homerl.train.credit.common import Steps, returns_to_go
+from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
-NOT_MODES = ("common", "contract", "registry")
+NOT_MODES = ("common", "contract", "registry", "values")
+NOTHING = 1e-9  # smaller differences of returns are rounding errors of zero
 
 
 @cache
@@ -30,9 +31,27 @@ def mode_of(settings: Any) -> CreditMode:
 
 
 def rule_of(settings: Any) -> Rule:
-    """The rule of the recipe's mode, with the recipe's settings."""
+    """The rule of the recipe's mode, with the recipe's settings; zeros for a group that does not teach."""
     mode = mode_of(settings)
-    return lambda group: mode.rule(group, settings)
+
+    def rule(group: Group) -> list[list[float]]:
+        if not teaches(group, settings.gamma):
+            return [[0.0] * len(played.rewards) for played in group]
+        return mode.rule(group, settings)
+
+    return rule
+
+
+def teaches(group: Group, gamma: float = 1.0) -> bool:
+    """Whether a group has something to compare: all of its rollouts count, and their returns vary.
+
+    Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares. With γ < 1,
+    rollouts of equal sums differ still if one earned it sooner.
+    """
+    if not all(played.counts for played in group):
+        return False
+    earned = [(sum(played.rewards), *returns_to_go(played.rewards, gamma)[:1]) for played in group if played.cut is None]
+    return any(abs(a - b) > NOTHING for one in earned for a, b in zip(one, earned[0], strict=False))
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
@@ -40,14 +59,18 @@ def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list
 
     Raises `ValueError` if the rollouts do not divide into groups.
     """
-    if len(rollouts) % group_size:
-        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {group_size}")
     credit: list[list[float]] = []
-    for start in range(0, len(rollouts), group_size):
-        group = rollouts[start : start + group_size]
+    for group in in_groups(rollouts, group_size):
         kept = all(played.counts for played in group)
         credit += rule(group) if kept else [[0.0] * len(played.rewards) for played in group]
     return credit
+
+
+def in_groups(rollouts: Sequence[CreditInput], size: int) -> list[Sequence[CreditInput]]:
+    """The groups of `size` rollouts. Raises `ValueError` if the rollouts do not divide into groups."""
+    if len(rollouts) % size:
+        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")
+    return [rollouts[i : i + size] for i in range(0, len(rollouts), size)]
 
 
 def last_step_only(credit: Steps) -> list[list[float]]:

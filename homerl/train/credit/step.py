@@ -1,9 +1,10 @@
 """`step`: step-wise credit (HomeFlow 3.4.2 gives a reward at every step).
 
 Step t can only influence rewards from t on. So its signal is G[i][t]; earlier rewards are noise, which `trajectory`
-keeps. There are two baselines. `pooled` is the mean over all steps of the group, so a step that only one member reached
+keeps. There are three baselines. `pooled` is the mean over all steps of the group, so a step that only one member reached
 still has a signal. `index` is the mean over the members that reached step t. It compares steps at the same position, and
-gives 0 to a step that only one member reached.
+gives 0 to a step that only one member reached. `state` compares with the value of the state in which the step was taken,
+and trusts the value of the next one by 1 - λ (`values`): a step is judged by what it changed, and not by what came later.
 """
 
 from __future__ import annotations
@@ -14,17 +15,30 @@ import numpy as np
 from pydantic import Field
 
 from envs.model import Model
-from homerl.train.credit.common import Steps, normalised, returns_to_go
+from homerl.train.credit.common import EPSILON, Steps, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
+from homerl.train.credit.values import state_credit
 
 
 class StepKeys(Model):
     """The recipe keys of `credit: step`."""
 
-    baseline: Literal["pooled", "index"] = Field(
+    baseline: Literal["pooled", "index", "state"] = Field(
         "pooled",
-        description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`) or those at "
-        "the same index (`index`).",
+        description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`), those at "
+        "the same index (`index`) or those from the same state of what is to be done (`state`).",
+    )
+    trace: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Of `baseline: state`: λ, how much of what came after the next step counts; 1 is all of it, 0 trusts the "
+        "value of the next state.",
+    )
+    shrink: float = Field(
+        4.0,
+        ge=0,
+        description="Of `baseline: state`: number of visits that the mean at the same index counts as, in a state's value.",
     )
 
 
@@ -41,6 +55,13 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> l
     return [normalised(row, pool).tolist() for row in centred]
 
 
+def scaled(credit: Steps) -> list[list[float]]:
+    """Each advantage over (the deviation of all of them + ε). They are centred already, each state by its own value."""
+    pool = [value for row in credit for value in row]
+    deviation = float(np.std(pool, ddof=1)) if len(pool) > 1 else 0.0
+    return [[value / (deviation + EPSILON) for value in row] for row in credit]
+
+
 class StepCredit(CreditMode):
     """The credit mode `step`."""
 
@@ -48,7 +69,9 @@ class StepCredit(CreditMode):
     sentence = "Every step gets its return-to-go, normalised over the steps of its group."
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
-        """Normalised returns-to-go."""
+        """Normalised returns-to-go, or the advantages of states over their deviation."""
+        if settings.baseline == "state":
+            return scaled(state_credit(group, settings.gamma, settings.trace, settings.shrink))
         return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
 
 

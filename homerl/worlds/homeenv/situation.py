@@ -152,3 +152,10 @@ class HomeSituation(Situation):
     def state_key(self) -> str:
         """An exact hash of the home's state."""
         return self.home.state_key()
+
+    def concerns(self) -> list[Any]:
+        """The state of the devices that the open intents may change, and the automations if one of these asks for one."""
+        wishes = self.open_intents()
+        devices = sorted({did for intent in wishes for did in intent.devices})
+        rules = [rule.describe() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
+        return [[did, self.home.state_of(did)] for did in devices] + rules
