@@ -20,7 +20,7 @@ from homerl.train.rollout import Player
 from homerl.train.supply import RankContext, episode_metrics, hash_seed, rollout_summary
 from homerl.worlds.registry import make_blueprint
 
-KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
+KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
 
 class Evaluation:

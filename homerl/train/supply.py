@@ -176,6 +176,7 @@ def rollout_summary(rollout: Rollout) -> dict[str, Any]:
         "played": rollout.credit_input,
         "seed": trajectory.blueprint["seed"],
         "success": trajectory.success,
+        "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],
         "lengths": rollout.lengths[: len(trajectory.steps)],
         "outcome": str(trajectory.outcome),
@@ -198,6 +199,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
                 by_step[name, index].append(value)
     return {
         "success": outcomes["success"] / n,
+        "episode/progress": sum(row["progress"] for row in rows) / n,
         "episode/turns": sum(row["turns"] for row in rows) / n,
         "episode/steps": sum(len(row["parts"]) for row in rows) / n,
         "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,

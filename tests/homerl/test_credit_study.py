@@ -32,6 +32,11 @@ def load(name: str):
 tasks = load("tasks")
 
 
+def test_chance_gets_a_quarter_of_the_eight_right():
+    found = [played(tasks.EIGHT, seed) for seed in range(40)]
+    assert 0.18 < sum(trajectory.progress for trajectory in found) / len(found) < 0.32
+
+
 def played(task, seed: int):
     episode = begin(tasks.make(task.name, "heldout", seed), task.limits)
     return asyncio.run(play(episode, tasks.Demonstrator(task, seed), ScriptedUser(seed), seed))
@@ -49,6 +54,9 @@ def test_blueprints_pass_the_filters_and_can_be_solved(task):
 def test_one_slip_costs_what_the_task_says(task):
     """A dead end where one step decides or misleads; where the way is long, a turn, of which one can be spared."""
     lost = played(replace(task, slip=1.0, trifle=0.0), 3)
+    if task is tasks.EIGHT:
+        assert lost.outcome is Outcome.STEP_LIMIT and len(lost.steps) == 8 and lost.progress == 0.0 and not lost.clean
+        return
     assert lost.outcome in (Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT)
     gains = [step.facts.progress_after - step.facts.progress_before for step in lost.steps]
     if task is tasks.MISLEADING:
@@ -80,7 +88,7 @@ def test_blueprints_from_a_file(tmp_path):
 @pytest.mark.long
 def test_the_study_runs_and_goes_on(tmp_path):
     command = [sys.executable, ROOT / "scripts/credit_study", "--policy", "model", "--smallest", "--seeds", "1"]
-    command += ["--tasks", "misleading", "--out", tmp_path]
+    command += ["--tasks", "misleading", "--credit", "trajectory", "index γ 0.1", "anchor", "branch", "--out", tmp_path]
 
     def study() -> str:
         done = subprocess.run(command, capture_output=True, text=True)

@@ -1,10 +1,10 @@
 """`anchor`: GiGPO (Feng et al. 2025) with exact states instead of equal texts.
 
 The advantage of an action is Q(s, a) - V(s). Several steps of a group may be taken from one decision state s: the same
-goals met, the same state of the devices that open wishes concern, and the same speaker before it. Their returns-to-go are samples of Q(s, a) for the actions taken,
-and the mean of these estimates V(s). So (G - mean G) / (std G + ε) over these steps is an advantage at this decision. A
-state from which only one step was taken (a singleton) gives 0. The advantage of the trajectory is added, so that such
-steps learn too:
+goals met, the same state of the devices that open wishes concern, and the same speaker before it. Their returns-to-go are
+samples of Q(s, a) for the actions taken, and the mean of these estimates V(s). So (G - mean G) / (std G + ε) over these
+steps is an advantage at this decision. A state from which only one step was taken (a singleton) gives 0. The advantage of
+the trajectory is added, so that such steps learn too:
 
     A[i][t] = A_trajectory[i] + ω A_state[i][t]
 

@@ -32,8 +32,8 @@ class StepKeys(Model):
         0.5,
         ge=0,
         le=1,
-        description="Of `baseline: state`: λ, how much of what came after the next step counts; 1 is all of it, 0 trusts the "
-        "value of the next state.",
+        description="Of `baseline: state`: λ, how much of what came after the next step counts; 1 is all of it, 0 trusts "
+        "the value of the next state.",
     )
     shrink: float = Field(
         4.0,

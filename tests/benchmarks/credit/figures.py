@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import t, ttest_1samp
 
+from credit.variants import COLOURS
+from homerl.measure.intervals import holm
 from homerl.view.charts import tag
 
 Curves = dict[str, dict[str, list[list[tuple[int, float]]]]]
-COLOURS = {"trajectory": "#777", "step": "#1f77b4", "anchor": "#2ca02c", "branch": "#d62728"}
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 200, 46, 28, 44
 STYLE = "text{font:13px sans-serif;fill:#222}.m{text-anchor:middle}.e{text-anchor:end}polyline{fill:none;stroke-width:2}"
 STYLE += ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}"
@@ -33,23 +34,48 @@ def table(curves: Curves) -> str:
 
 
 def differences(curves: Curves, against: str = "trajectory") -> str:
-    """What each mode has over `against`, of the same seeds: mean of the way and end, each with its 95 % interval."""
+    """What each mode has over `against`, of the same seeds: mean of the way and end, each with its 95 % interval.
+
+    A star marks a difference that remains at a family-wise error rate of 5 %, by Holm's correction over the whole table.
+    """
     others = [mode for mode in next(iter(curves.values())) if mode != against]
+    gaps = {
+        (task, mode): successes(modes[mode]) - successes(modes[against]) for task, modes in curves.items() for mode in others
+    }
+    sides = [values for gap in gaps.values() for values in (gap.mean(1), gap[:, -1])]
+    stars = iter(holm([_chance(values) for values in sides]))
+    cells = {at: " / ".join(interval(v, next(stars)) for v in (gap.mean(1), gap[:, -1])) for at, gap in gaps.items()}
+    return markdown(["task", *others], [[task, *(cells[task, mode] for mode in others)] for task in curves])
+
+
+def _chance(values: np.ndarray) -> float:
+    """The two-sided p-value of Student's t that the mean is 0; 1 if the values do not vary."""
+    if len(values) < 2 or np.allclose(values, values[0]):
+        return 1.0
+    return float(ttest_1samp(values, 0.0).pvalue)
+
+
+def reached(curves: Curves, against: str = "trajectory") -> str:
+    """The rollouts after which each mode's mean success is that of the end of `against`; a dash where it never is."""
     rows = []
     for task, modes in curves.items():
-        base = successes(modes[against])
-        gaps = [successes(modes[mode]) - base for mode in others]
-        rows.append([task, *(f"{interval(gap.mean(1))} / {interval(gap[:, -1])}" for gap in gaps)])
-    return markdown(["task", *others], rows)
+        goal = successes(modes[against]).mean(0)[-1]
+        rows.append([task, f"{goal:.2f}", *(_first(runs, goal) for runs in modes.values())])
+    return markdown(["task", f"end of {against}", *next(iter(curves.values()))], rows)
 
 
-def interval(values: np.ndarray) -> str:
-    """The mean and its 95 % interval by Student's t; a star where 0 lies outside."""
+def _first(runs: Sequence[Sequence[tuple[int, float]]], goal: float) -> str:
+    spent = [x for x, _ in runs[0]]
+    return next((str(x) for x, mean in zip(spent, successes(runs).mean(0), strict=True) if mean >= goal), "-")
+
+
+def interval(values: np.ndarray, chance: float = 1.0) -> str:
+    """The mean and its 95 % interval by Student's t; a star if `chance` is below 0.05."""
     mean, n = values.mean(), len(values)
     if n < 2:
         return f"{mean:+.2f}"
     reach = t.ppf(0.975, n - 1) * values.std(ddof=1) / n**0.5
-    return f"{mean:+.2f} ({mean - reach:+.2f} to {mean + reach:+.2f}){'*' if abs(mean) > reach else ''}"
+    return f"{mean:+.2f} ({mean - reach:+.2f} to {mean + reach:+.2f}){'*' if chance < 0.05 else ''}"
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

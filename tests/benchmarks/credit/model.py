@@ -1,7 +1,7 @@
-"""Tiny language models in the real trainer: recipes `run: rlve` that differ in `rlve.credit` alone.
+"""Tiny language models in the real trainer: recipes `run: rlve` that differ in the keys of credit alone.
 
-Invariants: all runs of a task start from one SFT model and play the same blueprints; a run is a function of task, mode and
-seed; what is finished is one JSON file, written whole, and is never done again.
+Invariants: all runs of a task start from one SFT model and play the same blueprints; a run is a function of task, variant
+and seed; what is finished is one JSON file, written whole, and is never done again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from credit.tasks import TASKS, Demonstrator, Task, make
+from credit.variants import VARIANTS
 from envs.documents import InputError, write_atomic
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -32,7 +33,16 @@ from homerl.worlds.registry import begin
 MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
 ROWS = {"train": 256, "heldout": 512}
-KEPT = ("success", "entropy", "episode/steps", "curriculum/left_flat", "anchor/coverage", "anchor/singletons", "grad_norm")
+KEPT = (
+    "success",
+    "episode/sampled_tokens",
+    "entropy",
+    "episode/steps",
+    "curriculum/left_flat",
+    "anchor/coverage",
+    "anchor/singletons",
+    "grad_norm",
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,8 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     """The figures of one run: success on held-out homes by rollouts spent, and what it cost."""
     from homerl.train.rlve import train_rlve
 
-    done = out / "runs" / f"{task}-{mode}-{seed}.json"
+    size = replace(size, updates=TASKS[task].updates or size.updates) if size != SMALLEST else size
+    done = out / "runs" / f"{task}-{mode.replace(' ', '-')}-{seed}.json"
     if done.exists():
         return finished(done, size)
     start = make_sft(out, task, size)
@@ -83,7 +94,8 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     lines = list(read_rows(recipe.out / "metrics.jsonl"))
     found = {
         "task": task, "mode": mode, "seed": seed, "size": asdict(size), "seconds": time.perf_counter() - before,
-        "curve": curve(lines, size), "updates": [{key: line.get(key) for key in KEPT} for line in lines if "loss" in line],
+        "curve": curve(lines, size, TASKS[task].measure), 
+        "updates": [{key: line.get(key) for key in KEPT} for line in lines if "loss" in line],
     }  # fmt: skip
     write_atomic(done, json.dumps(found) + "\n")
     shutil.rmtree(recipe.out)
@@ -99,9 +111,9 @@ def finished(done: Path, size: Size) -> dict[str, Any]:
     return found
 
 
-def curve(lines: Sequence[Mapping[str, float]], size: Size) -> list[tuple[int, float]]:
-    """(rollouts spent, success) of each evaluation."""
-    found = [line["eval/success"] for line in lines if "eval/success" in line]
+def curve(lines: Sequence[Mapping[str, float]], size: Size, measure: str) -> list[tuple[int, float]]:
+    """(rollouts spent, success or another measure) of each evaluation."""
+    found = [line[f"eval/{measure}"] for line in lines if f"eval/{measure}" in line]
     return [(i * size.every * size.blueprints * size.group, success) for i, success in enumerate(found)]
 
 
@@ -145,31 +157,31 @@ def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
             "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
             "sft": {
                 "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "dialogues_per_update": 16, "epochs": size.epochs,
-                "max_length": 1024, "save_steps": 10_000, "log_steps": 10,
+                "max_length": 2048, "save_steps": 10_000, "log_steps": 10,
             },
         }
     )  # fmt: skip
 
 
 def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: Path) -> RLVERecipe:
-    """What differs between two runs of a task is `rlve.credit` and the seed."""
+    """What differs between two runs of a task is the variant's keys and the seed."""
     source = {split: {"file": blueprints(out, task.name, split)} for split in ROWS}
     return RLVERecipe.model_validate(
         SHARED
         | {
             "run": "rlve",
             "seed": seed,
-            "out": out / "work" / f"{task.name}-{mode}-{seed}",
+            "out": out / "work" / f"{task.name}-{mode.replace(' ', '-')}-{seed}",
             "model": {"name": str(start), "dtype": "float32"},
             "blueprints": {"recipe": source["train"], "count": ROWS["train"], "first_seed": 0},
             "evaluation": {"every": size.every, "count": size.tests, "first_seed": 0, "recipe": source["heldout"]},
             "limits": asdict(task.limits),
             "rewards": {"success": task.success, "collateral": 0.2, "turn_limit": 0.0},
             "rlve": {
-                "credit": mode, "branch": {"horizon": task.horizon}, "updates": size.updates,
+                **VARIANTS[mode], "branch": {"horizon": task.horizon}, "updates": size.updates,
                 "blueprints_per_update": size.blueprints, "group": size.group,
-                "learning_rate": 1e-3, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
-                "max_tokens": 10, "max_episode_tokens": 768, "engine": {"batch": 128},
+                "learning_rate": task.learning_rate, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
+                "max_tokens": 10, "max_episode_tokens": 1024, "engine": {"batch": 128},
                 "save_steps": 10_000, "log_steps": 1,
             },
         }

@@ -5,7 +5,8 @@ Adam takes the scale out of the advantages, so that one learning rate is fair to
 
 Tasks: `long`: twelve subtasks in a row, a wrong action costs one of four spare steps. `decisive`: six steps, of which only
 the third matters, among penalties drawn at random. `misleading`: an early reward that leads to a dead end, or nothing at
-first and the whole goal behind two right actions.
+first and the whole goal behind two right actions. `eight`: eight independent steps, each right in one of four ways; its
+figure is the share of right steps.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from homerl.train.credit.anchor import anchor_credit
-from homerl.train.credit.branch import branch_credit, plan
-from homerl.train.credit.contract import Fork
-from homerl.train.credit.step import step_credit
-from homerl.train.credit.trajectory import trajectory_credit
+from credit.variants import VARIANTS
+from homerl.train.credit.branch import plan
+from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.credit.registry import rule_of
+from homerl.train.recipe import RLVESettings
 
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
@@ -29,22 +31,24 @@ ROOTS, SIBLINGS = 2, 3
 
 @dataclass(frozen=True)
 class Task:
-    """`step(state, action, noise)` -> (next state or None at the end, reward, success); `horizon` bounds forks."""
+    """`step(state, action, noise)` -> (next state or None at the end, reward, success); `horizon` bounds forks. `seen` is
+    what the policy sees of a state; a credit mode is told all of it."""
 
     states: int
     horizon: int
-    step: Callable[[tuple, int, float], tuple[tuple | None, float, bool]]
+    step: Callable[[tuple, int, float], tuple[tuple | None, float, float]]
     start: tuple = (0, 0)
+    seen: Callable[[tuple], tuple] = lambda state: state
 
 
-def long(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+def long(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, float]:
     done, steps = state[0] + (action == state[0] % ACTIONS), state[1] + 1
     if done == 12:
         return None, 1 / 12 + 1.0, True
     return (done, steps) if steps < 16 else None, (done - state[0]) / 12, False
 
 
-def decisive(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+def decisive(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, float]:
     stage, right = state
     right = right or (stage == 2 and action == 3)
     reward = -0.4 * (noise < 0.5)
@@ -53,7 +57,7 @@ def decisive(state: tuple, action: int, noise: float) -> tuple[tuple | None, flo
     return (stage + 1, int(right)), reward, False
 
 
-def misleading(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+def misleading(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, float]:
     branch, stage = state
     if branch == 0:
         return [((1, 0), 0.3, False), (None, 0.0, False), (None, 0.0, False), ((2, 0), 0.0, False)][action]
@@ -64,7 +68,22 @@ def misleading(state: tuple, action: int, noise: float) -> tuple[tuple | None, f
     return (None, 2.0, True) if stage == 1 else ((2, stage + 1), 0.0, False)
 
 
-TASKS = {"long": Task(12, 12, long), "decisive": Task(12, 4, decisive), "misleading": Task(12, 3, misleading)}
+def eight(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, float]:
+    stage, right = state[0] + 1, state[1] + (action == state[0] * 3 % ACTIONS)
+    reward = (right - state[1]) / 8 - 0.2 / 8 * (right == state[1])
+    return (None, reward + (right == 8), right / 8) if stage == 8 else ((stage, right), reward, 0.0)
+
+
+def first(state: tuple) -> tuple:
+    return state[:1]
+
+
+TASKS = {
+    "long": Task(12, 12, long, seen=first),
+    "decisive": Task(12, 4, decisive),
+    "misleading": Task(12, 3, misleading),
+    "eight": Task(8, 6, eight, seen=first),
+}
 
 
 class Policy:
@@ -96,14 +115,14 @@ class Episode:
     states: list[tuple]
     actions: list[int]
     rewards: list[float]
-    success: bool = False
+    success: float = 0.0
 
     def fork(self, step: int) -> Episode:
         return Episode(self.states[: step + 1], self.actions[:step], self.rewards[:step])
 
 
 def seen(task: str, state: tuple) -> tuple:
-    return (state[0],) if task == "long" else state
+    return TASKS[task].seen(state)
 
 
 def play(task: str, policy: Policy, rng: np.random.Generator, episode: Episode | None = None) -> Episode:
@@ -131,15 +150,20 @@ def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Epis
     return episodes, found
 
 
-def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
-    if mode == "branch":
+@cache
+def rule(variant: str):
+    """The rule of a recipe with these keys, as the trainer calls it."""
+    return rule_of(RLVESettings(**VARIANTS[variant]))
+
+
+def credited(variant: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
+    if variant == "branch":
         episodes, forks = tree(task, policy, rng)
-        return episodes, branch_credit([e.rewards for e in episodes], forks)
-    episodes = [play(task, policy, rng) for _ in range(GROUP)]
-    rewards = [e.rewards for e in episodes]
-    if mode == "anchor":
-        return episodes, anchor_credit(rewards, [[repr(s) for s in e.states[: len(e.actions)]] for e in episodes])
-    return episodes, trajectory_credit(rewards) if mode == "trajectory" else step_credit(rewards)
+    else:
+        episodes, forks = [play(task, policy, rng) for _ in range(GROUP)], [None] * GROUP
+    states = [[repr(state) for state in episode.states[: len(episode.actions)]] for episode in episodes]
+    group = [CreditInput(e.rewards, decisions=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
+    return episodes, rule(variant)(group)
 
 
 def curve(mode: str, task: str, seed: int, updates: int) -> list[tuple[int, float]]:
@@ -167,5 +191,5 @@ def success(task: str, policy: Policy, rng: np.random.Generator) -> float:
 
 
 def study(tasks: Sequence[str], modes: Sequence[str], seeds: int, updates: int) -> dict[str, dict[str, list]]:
-    """The curves of all runs, by task and mode."""
+    """The curves of all runs, by task and variant."""
     return {task: {mode: [curve(mode, task, seed, updates) for seed in range(seeds)] for mode in modes} for task in tasks}

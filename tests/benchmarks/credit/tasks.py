@@ -1,4 +1,4 @@
-"""The model study's tasks: three families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
+"""The model study's tasks: four families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
 
 Invariants: a blueprint is a pure function of task, split and seed, and passes the author's filters; the demonstrator's
 dialogues are kept whether they ended well or not, so that a model trained on them errs about as often.
@@ -6,7 +6,8 @@ dialogues are kept whether they ended well or not, so that a model trained on th
 `long`: one thing after another is asked for, and all of it must be done within a spare turn or so. `decisive`: the same,
 shorter, with time to spare, but one wish may be met by two lamps, of which one would wake somebody. `misleading`: one wish
 in three silent moves, of which none pays before the last; another move meets most of Φ at once, and then there is no time
-left for the whole.
+left for the whole. `eight`: eight rooms in one request, one move for each; in every room one of four devices is the right
+one, the same in all homes, and nobody says which. So its steps are independent, and chance gets a quarter of them right.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors,
 from homerl.worlds.homeenv.blueprints.profile import sample_profile
 
 ROOMS = ("kitchen", "hall", "study", "bedroom", "bathroom", "lounge")
+RIGHT = {
+    "kitchen": "fan", "hall": "lamp", "study": "heater", "bedroom": "curtain", "bathroom": "heater", "lounge": "lamp",
+    "attic": "curtain", "office": "fan",
+}  # fmt: skip
 PRODUCTS = {"lamp": "100003", "spot": "100003", "fan": "100201", "heater": "100401", "curtain": "100501"}
 OFF: dict[str, dict[str, Any]] = {
     "lamp": {"state": "off", "brightness": 50},
@@ -40,7 +45,7 @@ WRONG = "start"  # no device has such a service: the firewall refuses it
 @dataclass(frozen=True)
 class Task:
     """Limits, the weight of success, where forks may lie, and how often the demonstrator slips: `slip` in what matters,
-    `trifle` in the rest."""
+    `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes if not as many as others."""
 
     name: str
     limits: EpisodeLimits
@@ -49,12 +54,19 @@ class Task:
     trifle: float = 0.0
     success: float = 1.0
     wishes: int = 1
+    measure: str = "success"
+    learning_rate: float = 1e-3
+    updates: int | None = None
 
 
 LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=8, slip=0.25, wishes=6)
 DECISIVE = Task("decisive", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=6, slip=0.55, trifle=0.25, wishes=4)
 MISLEADING = Task("misleading", EpisodeLimits(turns=1, steps=3, steps_per_turn=3), horizon=2, slip=0.3, success=0.2)
-TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING)}
+EIGHT = Task(
+    "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, measure="episode/progress",
+    learning_rate=3e-4, updates=45,
+)  # fmt: skip
+TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT)}
 
 
 def make(task: str, split: str, seed: int) -> Blueprint:
@@ -105,7 +117,21 @@ def _misleading(rng: random.Random) -> tuple[list[str], tuple[Intent, ...]]:
     return rng.sample([*intent.devices, *others], 4 + len(others)), (intent,)
 
 
-MAKERS = {"long": _long, "decisive": _decisive, "misleading": _misleading}
+def _eight(rng: random.Random) -> tuple[list[str], tuple[Intent, ...]]:
+    """Every room's four devices, and one request that names the rooms in an order of its own."""
+    rooms = rng.sample(list(RIGHT), len(RIGHT))
+    devices = [f"{room}_{kind}" for room in rooms for kind in rng.sample(CHORES, len(CHORES))]
+    said = f"make it nice in {', '.join(rooms)}"
+    calls = [_move(f"{room}_{RIGHT[room]}") for room in rooms]
+    intent = Intent(
+        id=1, family="study", subcategory="eight", factors=Factors(), queries=(said,), clarification=said,
+        conditions=tuple(_done(f"{room}_{RIGHT[room]}") for room in rooms), devices=tuple(call.did for call in calls),
+        plan=tuple(calls),
+    )  # fmt: skip
+    return devices, (intent,)
+
+
+MAKERS = {"long": _long, "decisive": _decisive, "misleading": _misleading, "eight": _eight}
 
 
 def _draw(rng: random.Random, count: int) -> list[str]:
@@ -117,9 +143,17 @@ def _draw(rng: random.Random, count: int) -> list[str]:
 
 
 def _chore(id: int, did: str) -> Intent:
-    if did.endswith("curtain"):
-        return _intent(id, f"close the {_said(did)}", (did, "close"), (f'device("{did}").position == 0',), (did,))
-    return _intent(id, f"turn on the {_said(did)}", (did, "turn_on"), (_is(did),), (did,))
+    service = _move(did).service
+    return _intent(id, f"{service.replace('_', ' ')} the {_said(did)}", (did, service), (_done(did),), (did,))
+
+
+def _move(did: str) -> Call:
+    """What is done with a device: curtains are closed, others are turned on."""
+    return Call(did=did, service="close" if did.endswith("curtain") else "turn_on")
+
+
+def _done(did: str) -> str:
+    return f'device("{did}").position == 0' if did.endswith("curtain") else _is(did)
 
 
 def _intent(id: int, said: str, call: tuple[str, str], conditions: tuple[str, ...], devices: tuple[str, ...], **more: Any):
@@ -143,7 +177,9 @@ def _home(devices: Sequence[str]) -> dict[str, Any]:
     spids = {PRODUCTS[kind] for _, _, kind in split}
     return {
         "format": 2,
-        "rooms": [{"id": room, "type": room, "name": room} for room in ROOMS],
+        "rooms": [
+            {"id": room, "type": room, "name": room} for room in dict.fromkeys((*ROOMS, *(room for _, room, _ in split)))
+        ],
         "devices": [
             {"did": did, "name": kind, "room": room, "spid": PRODUCTS[kind], "state": dict(OFF[kind])}
             for did, room, kind in split
@@ -170,11 +206,19 @@ class Demonstrator:
         made = 0 if episode.messages[-1]["role"] == "user" else sum(s.facts.turn == episode.turn for s in episode.steps)
         if said.startswith("refused"):
             return _act(intent.plan[0])
+        if self.task.name == "eight":
+            return self._next_room(intent, len(episode.steps), rng)
         if self.task.name == "misleading" and made:
             return self._on(intent, episode, made, rng)
         if made:
             return DONE
         return SLIPS[self.task.name](intent, self.task, rng) or _act(intent.plan[0])
+
+    def _next_room(self, intent: Intent, made: int, rng: random.Random) -> Message:
+        """A device of the next room, and that it is done after the last."""
+        if made >= len(intent.plan):
+            return DONE
+        return _slip_eight(intent.plan[made], self.task, rng) or _act(intent.plan[made])
 
     def _on(self, intent: Intent, episode: Episode, made: int, rng: random.Random) -> Message:
         """The next of the three moves; nothing more after a slip."""
@@ -204,6 +248,13 @@ def _slip_decisive(intent: Intent, task: Task, rng: random.Random) -> Message | 
 def _slip_misleading(intent: Intent, task: Task, rng: random.Random) -> Message | None:
     """The lamp."""
     return _act(Call(did=intent.devices[0], service="turn_on")) if rng.random() < task.slip else None
+
+
+def _slip_eight(call: Call, task: Task, rng: random.Random) -> Message | None:
+    """Another of the room's devices."""
+    room, right = call.did.split("_")
+    other = rng.choice([kind for kind in CHORES if kind != right])
+    return _act(_move(f"{room}_{other}")) if rng.random() < task.slip else None
 
 
 SLIPS = {"long": _slip_long, "decisive": _slip_decisive, "misleading": _slip_misleading}

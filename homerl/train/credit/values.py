@@ -1,0 +1,101 @@
+"""The value of a state, estimated from a group: V(s) is the mean return-to-go of the steps that others took from s.
+
+The states of a home tell what is still to be done (Φ, exactly), so rollouts of one blueprint meet in the same states.
+Let n be the number of steps that other rollouts of the group took from s, m the mean of their returns-to-go, and b the
+mean return-to-go of the other rollouts' steps at the same index. Then
+
+    V(s) = (n m + κ b) / (n + κ)
+
+is b for a state that nobody else met, and goes to m as visits grow: the mean of a normal prior around b that weighs as
+much as κ visits. RTMC (arXiv 2604.11037) shrinks in the same way.
+
+Invariant: V at a step of rollout i is computed from the other rollouts only. So it is independent of the actions of i
+given the state, and a baseline made of it does not bias the gradient.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from homerl.train.credit.common import returns_to_go
+from homerl.train.credit.contract import CreditInput, Group
+
+
+@dataclass
+class Tally:
+    """A sum of returns and their number, over all rollouts and by rollout."""
+
+    total: float = 0.0
+    count: int = 0
+    own: dict[int, tuple[float, int]] = field(default_factory=lambda: defaultdict(lambda: (0.0, 0)))
+
+    def add(self, rollout: int, value: float) -> None:
+        """Note a return of a rollout."""
+        self.total, self.count = self.total + value, self.count + 1
+        own, times = self.own[rollout]
+        self.own[rollout] = own + value, times + 1
+
+    def of_others(self, rollout: int | None) -> tuple[float, int]:
+        """The sum and the number of the returns of all rollouts but one."""
+        own, times = self.own.get(rollout, (0.0, 0))
+        return self.total - own, self.count - times
+
+
+class Values:
+    """V for the states of a group. Cut rollouts have no returns, so they are not averaged."""
+
+    def __init__(self, group: Group, gamma: float = 1.0, shrink: float = 4.0) -> None:
+        self.shrink = shrink
+        self.states: dict[str, Tally] = defaultdict(Tally)
+        self.indices: dict[int, Tally] = defaultdict(Tally)
+        for i, played in enumerate(group):
+            if played.cut is None:
+                returns = returns_to_go(played.rewards, gamma)
+                for t, (state, value) in enumerate(zip(_states(played), returns, strict=True)):
+                    self.states[state].add(i, value)
+                    self.indices[t].add(i, value)
+
+    def at(self, rollout: int, step: int, state: str, unmet: float) -> float:
+        """V of a state at a step of a rollout, from the other rollouts; `unmet` if no other was in it or came so far."""
+        sum_state, visits = self.states[state].of_others(rollout) if state in self.states else (0.0, 0)
+        sum_index, reached = self.indices[step].of_others(rollout) if step in self.indices else (0.0, 0)
+        prior = sum_index / reached if reached else None
+        weight = self.shrink if prior is not None else 0.0
+        if visits + weight == 0:
+            return unmet if prior is None else prior
+        return (sum_state + weight * (prior or 0.0)) / (visits + weight)
+
+
+def state_credit(group: Group, gamma: float = 1.0, trace: float = 0.5, shrink: float = 4.0) -> list[list[float]]:
+    """Advantages by rollout and step, not yet scaled: generalized advantage estimation with V from siblings.
+
+    With δ_t = r_t + γ V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k (γ λ)^k δ_{t+k}; λ is `trace`. V after the end is 0.
+    λ = 1 gives G_t - V(s_t), which is unbiased whatever V is. A smaller λ trusts V for what comes later: less of the
+    noise of later steps, and a bias as large as the error of V.
+    """
+    values = Values(group, gamma, shrink)
+    return [_traced(i, played, values, gamma, trace) for i, played in enumerate(group)]
+
+
+def _traced(rollout: int, played: CreditInput, values: Values, gamma: float, trace: float) -> list[float]:
+    """A_t of one rollout."""
+    returns = returns_to_go(played.rewards, gamma)
+    states = zip(_states(played), returns, strict=True)
+    known = [values.at(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
+    after = 0.0 if played.cut is None else values.at(rollout, len(known), played.cut, unmet=0.0)
+    return list(_backwards(played.rewards, [*known, after], gamma, trace))[::-1]
+
+
+def _backwards(rewards: Sequence[float], values: Sequence[float], gamma: float, trace: float) -> Iterable[float]:
+    """A_t from the last step to the first."""
+    advantage = 0.0
+    for t in range(len(rewards) - 1, -1, -1):
+        advantage = rewards[t] + gamma * values[t + 1] - values[t] + gamma * trace * advantage
+        yield advantage
+
+
+def _states(played: CreditInput) -> Sequence[str]:
+    """The state of every step; its index if states are not known."""
+    return played.decisions or [f"step {t}" for t in range(len(played.rewards))]

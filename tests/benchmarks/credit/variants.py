@@ -1,0 +1,22 @@
+"""What the study compares: keys of `rlve` by the name that tables and plots show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "trajectory": {"credit": "trajectory"},
+    "pooled": {"credit": "step", "baseline": "pooled"},
+    "index": {"credit": "step", "baseline": "index"},
+    "index γ 0.1": {"credit": "step", "baseline": "index", "gamma": 0.1},
+    "state λ 0": {"credit": "step", "baseline": "state", "trace": 0.0},
+    "state λ 0.5": {"credit": "step", "baseline": "state", "trace": 0.5},
+    "state λ 1": {"credit": "step", "baseline": "state", "trace": 1.0},
+    "anchor": {"credit": "anchor"},
+    "branch": {"credit": "branch"},
+}
+COLOURS = {
+    "trajectory": "#777777", "pooled": "#1f77b4", "index": "#17becf", "index γ 0.1": "#9467bd", "state λ 0": "#e377c2",
+    "state λ 0.5": "#ff7f0e", "state λ 1": "#8c564b", "anchor": "#2ca02c", "branch": "#d62728",
+}  # fmt: skip
