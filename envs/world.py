@@ -55,6 +55,7 @@ class StepFacts:
       concerns. Files call them `strayed_before` and `strayed_after`.
     - `intent` is the intent of which the user last spoke.
     - `met` holds the indices of the goals of Φ that are met after the step.
+    - `closes` tells whether the message ends the agent's turn: it is words, or a finish action.
     """
 
     turn: int
@@ -72,6 +73,7 @@ class StepFacts:
     intent: int | None = None
     met: tuple[int, ...] = ()
     calls: tuple[ToolCall, ...] = ()
+    closes: bool = True
 
 
 class World(ABC):

@@ -1,7 +1,7 @@
 """Scores with intervals.
 
-Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps, so the same
-results give the same figures.
+Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps over
+instances, not over their runs, so the same results give the same figures.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     return {
         "n": len(counted),
         "success": float(success.mean()),
-        "interval": mean_interval(success, seed),
+        "interval": mean_interval(success, seed, [row["id"] for row in counted]),
         "phi": float(np.mean([row["phi"] for row in counted])),
         "progress": float(np.mean([row["progress"] for row in counted])),
         "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
@@ -105,8 +105,10 @@ def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
     """Success with its interval for each value of a label, in the suite's order."""
     found = {}
     for value in dict.fromkeys(row[label] for row in rows):
-        part = np.array([row["success"] for row in rows if row[label] == value], dtype=float)
-        found[value] = {"n": len(part), "success": float(part.mean()), "interval": share_interval(part)}
+        part = [row for row in rows if row[label] == value]
+        success, ids = np.array([row["success"] for row in part], dtype=float), [row["id"] for row in part]
+        interval = share_interval(success) if len(set(ids)) == len(ids) else mean_interval(success, groups=ids)
+        found[value] = {"n": len(part), "success": float(success.mean()), "interval": interval}
     return found
 
 
@@ -135,11 +137,19 @@ def paired_difference(
 ) -> dict[str, Any]:
     """The mean gain in success of `after` over `before`, a difference of shares, with its paired 95 % interval.
 
-    Only instances that count in both are compared; raises `InputError` if there are none.
+    An instance's success is the mean of its runs. Only instances that count in both are compared; raises `InputError` if
+    there are none.
     """
-    first = {row["id"]: float(row["success"]) for row in before if counts(row)}
-    pairs = [(first[row["id"]], float(row["success"])) for row in after if counts(row) and row["id"] in first]
-    if not pairs:
+    first, second = _by_instance(before), _by_instance(after)
+    gains = np.array([np.mean(second[id]) - np.mean(first[id]) for id in second if id in first])
+    if not len(gains):
         raise InputError("the two results share no instance", remedy="compare two results.jsonl of one suite")
-    gains = np.array([b - a for a, b in pairs])
-    return {"n": len(pairs), "gain": float(gains.mean()), "interval": mean_interval(gains, seed)}
+    return {"n": len(gains), "gain": float(gains.mean()), "interval": mean_interval(gains, seed)}
+
+
+def _by_instance(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """The successes of the runs of each instance that count."""
+    found: dict[str, list[float]] = {}
+    for row in filter(counts, rows):
+        found.setdefault(row["id"], []).append(float(row["success"]))
+    return found

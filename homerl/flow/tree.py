@@ -16,6 +16,7 @@ from typing import Literal
 from homerl.play.episode import Episode
 from homerl.play.loop import apply_utterance, waits_for_user
 from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.play.utterance import Utterance
 
 Unvisited = Literal["first", "mean"]
@@ -62,7 +63,8 @@ class Node:
         else:
             step = self.episode.act(self.pending)
             words = self.episode.words_of(step.message)
-            self.effect = step.state_key, words.text.strip(), words.question, step.observations
+            said = "" if self.episode.outcome is Outcome.SUCCESS else words.text.strip()  # one last word is like another
+            self.effect = step.state_key, said, words.question, step.observations
         self.pending = None
 
     @property

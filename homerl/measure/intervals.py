@@ -9,7 +9,7 @@ stored scores hold to the last; importing scipy.stats takes seconds, and scikit-
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -17,13 +17,21 @@ import numpy as np
 RESAMPLES = 10_000
 
 
-def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+def mean_interval(values: np.ndarray, seed: int = 0, groups: Sequence[Hashable] = ()) -> tuple[float, float]:
     """(low, high): the 95 % percentile-bootstrap interval of the mean of `values`, a vector of n numbers.
 
-    It draws `RESAMPLES` samples of n values; memory grows with their product.
+    It draws `RESAMPLES` samples of n values; memory grows with their product. Values of one of the `groups`, such as several
+    runs of a task, are drawn together, since they vary less than those of different ones.
     """
-    draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
+    places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+    if len(places) in (0, len(values)):
+        sums, counts = values, None
+    else:
+        members = [places[group] for group in groups]
+        sums, counts = np.bincount(members, values), np.bincount(members)
+    draws = np.random.default_rng(seed).integers(0, len(sums), (RESAMPLES, len(sums)))
+    means = sums[draws].mean(axis=1) if counts is None else sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -1,8 +1,10 @@
 """An episode: one blueprint in play. It can be forked at any message.
 
 Invariants:
-- It ends when all goals Φ are met or at a limit, never because a speaker says so (except in worlds with a finish
-  action).
+- It succeeds when all goals Φ are met and the agent has said so: a call that meets the last goal is followed by the
+  agent's last word in the same turn, for which one step beyond the limits is granted. What the word says does not matter,
+  since Φ is checked on the state. Otherwise it ends at a limit, never because a speaker says so. Worlds with a finish
+  action end by it, as their benchmarks do.
 - A fork is independent of its original.
 - A policy sees `observation` only: never Φ, the plan or the open intents.
 - An outcome that does not count has a fault, which says who failed.
@@ -133,7 +135,8 @@ class Episode:
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         calls = calls_of(reply.message) if meant is None else _meant(meant)
-        self.outcome = self._verdict(all(met), spoke)
+        closes = spoke or situation.ended
+        self.outcome = self._verdict(all(met), closes)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
@@ -152,6 +155,7 @@ class Episode:
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
             calls=calls,
+            closes=closes,
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
@@ -187,20 +191,22 @@ class Episode:
         text, info = self.situation.take(action)
         return text, info, self.situation.code_of(action)
 
-    def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
-        if met:
+    def _verdict(self, met: bool, closes: bool) -> Outcome | None:
+        """How the episode ends with a message, if it does. `closes`: the message ends the agent's turn."""
+        if met and closes:
             clean = not self.blueprint.preserve or self.side_effects() == 0
             return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
         if self.situation.ended:
             return Outcome.AGENT_FAILURE
-        if spoke and self.turn >= self.limits.turns:
+        if closes and self.turn >= self.limits.turns:
             return Outcome.TURN_LIMIT
+        spare = int(met)  # for the last word
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
-        if self.limits.calls is not None and not spoke and self._called() >= self.limits.calls:
+        if self.limits.calls is not None and not closes and self._called() >= self.limits.calls + spare:
             return Outcome.STEP_LIMIT
-        if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
+        if len(self.steps) + 1 >= self.limits.steps + spare:
             return Outcome.STEP_LIMIT
-        return None
+        return Outcome.STEP_LIMIT if not closes and in_turn >= self.limits.steps_per_turn + spare else None
 
     def end(self, fault: Fault | None) -> None:
         """End the episode with a fault, or with the agent's failure if `fault` is None. The last step is marked as last."""

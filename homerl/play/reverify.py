@@ -97,8 +97,18 @@ def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterat
             yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
     if next(steps, None) is not None:
         yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
+    if absent and "closes" in absent[-1]:
+        episode.outcome = episode.outcome or _wordless(episode)
     yield from end_differences(stored, episode)
     yield from reward_differences(stored)
+
+
+def _wordless(episode: Episode) -> Outcome | None:
+    """The outcome of an episode by the rule of older files: it ended with the call that met the last goal."""
+    if episode.progress < 1.0:
+        return None
+    clean = not episode.blueprint.preserve or episode.side_effects() == 0
+    return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
 
 
 def _holding(replayed: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:

@@ -247,9 +247,11 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
 
 
 def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
-    """A step as plain data. Its calls are left out if they are those of its message."""
+    """A step as plain data. Left out are calls that are those of its message, and `closes` where it is true."""
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
     row["facts"] = {STORED_AS.get(name, name): value for name, value in row["facts"].items() if name != "calls"}
+    if step.facts.closes:
+        del row["facts"]["closes"]
     if step.facts.calls != calls_of(step.message, answer_tool):
         row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
     return row

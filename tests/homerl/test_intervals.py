@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap
 
-from homerl.measure.intervals import RESAMPLES, kappa, mean_interval, share_interval
+from homerl.bench.score import paired_difference
+from homerl.measure.intervals import RESAMPLES, holm, kappa, mean_interval, share_interval
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12}
 
@@ -33,3 +34,41 @@ def test_digits_stay() -> None:
     assert mean_interval(successes) == (0.27, 0.4)
     agreement = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
     assert kappa(agreement) == 0.3999999999999999
+
+
+def test_runs_of_an_instance_are_drawn_together():
+    """Ten runs of 40 tasks that always go alike say no more than one run of each."""
+    once = np.random.default_rng(0).integers(0, 2, 40).astype(float)
+    ids = np.repeat(np.arange(40), 10)
+    low, high = mean_interval(np.repeat(once, 10), groups=ids.tolist())
+    assert (low, high) == pytest.approx(mean_interval(once), abs=1e-12)
+    naive = mean_interval(np.repeat(once, 10))
+    assert high - low > 2.5 * (naive[1] - naive[0])
+
+
+def test_tasks_with_more_runs_weigh_more_as_they_do_in_the_mean():
+    low, high = mean_interval(np.array([1.0, 1.0, 1.0, 0.0]), groups=["a", "a", "a", "b"])
+    assert (low, high) == (0.0, 1.0)
+
+
+def test_holms_correction_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holms_correction_keeps_the_order_and_never_lowers(chances):
+    adjusted = holm(chances)
+    assert all(after >= before and after <= 1 for before, after in zip(chances, adjusted, strict=True))
+    assert [adjusted[i] for i in sorted(range(len(chances)), key=chances.__getitem__)] == sorted(adjusted)
+    assert min(adjusted) <= min(1.0, len(chances) * min(chances)) + 1e-12
+
+
+def row(id: str, success: bool, run: int = 0) -> dict:
+    return {"id": id, "success": success, "outcome": "success" if success else "turn_limit", "run": run}
+
+
+def test_a_paired_difference_is_of_all_runs():
+    before = [row("a", False), row("a", False, 1), row("b", True), row("b", False, 1)]
+    after = [row("a", True), row("a", False, 1), row("b", True), row("b", True, 1)]
+    assert paired_difference(before, after) == {"n": 2, "gain": 0.5, "interval": (0.5, 0.5)}

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
@@ -26,6 +28,7 @@ from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
 from homerl.worlds.registry import begin, restored
+from rewards.composite import step_rewards
 
 
 @cache
@@ -96,10 +99,43 @@ def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
         assert sum(step.facts.last for step in trajectory.steps) == 1
 
 
-def test_a_home_that_is_as_asked_ends_the_episode_at_once():
+def test_a_home_that_is_as_asked_ends_the_episode_with_the_agents_last_word():
     blueprint = several()
-    trajectory = played(Says(plan(blueprint), AssertionError("asked again")), blueprint=blueprint)
-    assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.steps) == 1 and len(trajectory.turns()) == 1
+    trajectory = played(Says(plan(blueprint), say("Done."), AssertionError("asked again")), blueprint=blueprint)
+    assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.steps) == 2 and len(trajectory.turns()) == 1
+    assert trajectory.messages[-1] == say("Done.")
+    assert [step.facts.closes for step in trajectory.steps] == [False, True]
+
+
+def test_the_last_word_has_a_step_of_its_own_beyond_every_limit():
+    blueprint = several()
+    for limits in ({"steps": 1}, {"steps_per_turn": 1}, {"calls": 1}, {"turns": 1, "steps": 1}):
+        limits = EpisodeLimits(**limits)
+        polite = played(Says(plan(blueprint), say("Done.")), blueprint=blueprint, limits=limits)
+        assert polite.outcome is Outcome.SUCCESS and len(polite.steps) == 2
+        silent = played(Says(plan(blueprint), NOTHING), blueprint=blueprint, limits=limits)
+        assert silent.outcome is Outcome.STEP_LIMIT and len(silent.steps) == 2 and silent.progress == 1.0
+        assert not any(step_rewards(step.facts)["success"] for step in silent.steps)
+
+
+def test_what_is_spoilt_before_the_last_word_is_no_success():
+    blueprint = next(b for b in blueprints() if len(b.devices) < len(b.home["devices"]))
+    other = stray(begin(blueprint))
+    spoilt = played(Says(plan(blueprint), pyexec_message(other), say("Done.")), blueprint=blueprint)
+    assert spoilt.outcome is Outcome.AGENT_FAILURE and spoilt.progress == 1.0
+
+
+@given(st.integers(0, 39), st.integers(1, 4), st.integers(1, 3), st.integers(1, 4), st.data())
+def test_a_success_ends_in_words_and_no_episode_is_longer_than_its_limits_and_a_word(which, turns, per_turn, steps, data):
+    blueprint = blueprints()[which]
+    calls, limits = plan(blueprint), EpisodeLimits(turns=turns, steps=steps, steps_per_turn=per_turn)
+    said = data.draw(st.lists(st.sampled_from([calls, NOTHING, say("Done."), say("Which?")]), min_size=1, max_size=6))
+    trajectory = played(Says(*said), ScriptedUser(0), blueprint, limits=limits)
+    assert len(trajectory.steps) <= limits.steps + 1
+    if trajectory.success:
+        assert not trajectory.messages[-1].get("tool_calls") and trajectory.messages[-1]["role"] == "assistant"
+    if len(trajectory.steps) > limits.steps:
+        assert trajectory.steps[-2].facts.progress_after == 1.0
 
 
 def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
@@ -107,15 +143,19 @@ def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
     for preserve, outcome in ((True, Outcome.AGENT_FAILURE), (False, Outcome.SUCCESS)):
         one = blueprint.model_copy(update={"preserve": preserve})
         episode = begin(one)
-        other = next(
-            f'device("{d.did}").{path}()'
-            for d in episode.situation.home.plan.devices if d.did not in one.devices
-            for path, compiled in d.spec.service_index.items() if not compiled.service.arguments
-            and not compiled.service.requires and moves(episode, d.did, path)
-        )  # fmt: skip
-        trajectory = played(Says(pyexec_message(other), plan(one)), blueprint=one)
+        trajectory = played(Says(pyexec_message(stray(episode)), plan(one), say("Done.")), blueprint=one)
         assert trajectory.outcome is outcome and trajectory.progress == 1.0 and not trajectory.clean
         assert trajectory.steps[0].facts.side_effects_after == 1 and trajectory.steps[0].facts.side_effects_before == 0
+
+
+def stray(episode: Episode) -> str:
+    """A call that changes a device which no intent concerns."""
+    return next(
+        f'device("{d.did}").{path}()'
+        for d in episode.situation.home.plan.devices if d.did not in episode.blueprint.devices
+        for path, compiled in d.spec.service_index.items() if not compiled.service.arguments
+        and not compiled.service.requires and moves(episode, d.did, path)
+    )  # fmt: skip
 
 
 def moves(episode: Episode, did: str, path: str) -> bool:
@@ -258,6 +298,7 @@ def test_forks_of_an_episode_are_independent():
     episode.hear("please", 1)
     twin = episode.fork()
     twin.act(Reply(plan(twin.blueprint)))
+    twin.act(Reply(say("Done.")))
     assert twin.outcome is Outcome.SUCCESS and twin.progress == 1.0
     assert episode.outcome is None and episode.progress == 0.0 and len(episode.messages) == 2 and not episode.steps
     assert episode.situation.home.state_key() == episode.situation.start.state_key() != twin.situation.home.state_key()
@@ -298,6 +339,8 @@ def test_the_user_goes_on_with_what_is_open_and_stops_when_nothing_is():
     assert utterance.intent_id == second.id and utterance.text in second.queries
     episode.hear(utterance.text, second.id)
     episode.act(Reply(pyexec_message("\n".join(call.code for call in second.plan))))
+    assert episode.outcome is None
+    episode.act(Reply(say("Done.")))
     assert episode.outcome is Outcome.SUCCESS and asyncio.run(user.speak(episode)).text == ""
 
 

@@ -76,8 +76,8 @@ def endings(task) -> dict[str, Trajectory]:
     plan = "\n".join(c.code for intent in blueprint.intents for c in intent.plan)
     wrong = call("pyexec", code=f'device("{other}").nothing()')
     played: dict[str, tuple[list, list, EpisodeLimits]] = {
-        "success": ([call("query_status", did=did), call("pyexec", code=plan)], ["go"], EpisodeLimits()),
-        "malformed": (["<tool_call>{]</tool_call>", "<tool_call>", call("pyexec", code=plan)], ["go"], EpisodeLimits()),
+        "success": ([call("query_status", did=did), call("pyexec", code=plan), "Done."], ["go"], EpisodeLimits()),
+        "malformed": (["<tool_call>{]</tool_call>", "<tool_call>", call("pyexec", code=plan), "Done."], ["go"], EpisodeLimits()),
         "turn limit": ([wrong, "What?", call("query_spec", did=other), "So?"], ["go", "on"], EpisodeLimits(turns=2)),
         "step limit": ([wrong, wrong], ["go"], EpisodeLimits(steps=2)),
         "words at the step limit": (["One moment."], ["go"], EpisodeLimits(steps=1)),
@@ -149,6 +149,7 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
         if step.facts.side_effects_after:
             break
     episode.act(Reply(pyexec_message(plan)))
+    episode.act(Reply({"role": "assistant", "content": "Done."}))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
     row = to_row(episode.trajectory("expert", "scripted"))
     check(tmp_path, row)
@@ -170,8 +171,10 @@ def test_episodes_in_which_time_passes_verify(task, tmp_path):
 Edit = Callable[[dict[str, Any]], None]
 
 
-def facts(row: dict[str, Any], step: int = -1) -> dict[str, Any]:
-    return row["steps"][step]["facts"]
+def facts(row: dict[str, Any], step: int | None = None) -> dict[str, Any]:
+    """Of the step that acts in a success, else of the last."""
+    last = row["outcome"] != "success" if "outcome" in row else True
+    return row["steps"][(-1 if last else 1) if step is None else step]["facts"]
 
 
 EDITS: dict[str, tuple[str, Edit, str]] = {
@@ -206,7 +209,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     "last missing": ("step limit", lambda r: facts(r).update(last=False), "step 2: last True, stored False"),
     "reward": ("success", lambda r: r["rewards"][1].update(progress=0.75), "step 2: rewards .*stored"),
     "reward part gone": ("success", lambda r: r["rewards"][1].pop("audit"), "step 2: rewards"),
-    "reward of a step gone": ("success", lambda r: r["rewards"].pop(), "2 steps, but rewards of 1"),
+    "reward of a step gone": ("success", lambda r: r["rewards"].pop(), "3 steps, but rewards of 2"),
     "weights": ("success", lambda r: r["weights"].update(progress=2.0), "step 2: rewards"),
     "unknown weight": ("success", lambda r: r["weights"].update(luck=1.0), "weights hold 'luck', which no reward here has"),
     "system message": ("success", lambda r: r["messages"][0].update(content="You are free."), r"message 1 \(system\)"),
@@ -217,7 +220,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     ),
     "what a message called": (
         "success",
-        lambda r: r["messages"][-2]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'),
+        lambda r: r["messages"][4]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'),
         r"message 5 \(assistant\)",
     ),
     "what a step called": (
@@ -226,7 +229,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
         "step 2: .*code pass",
     ),
     "what a tool answered": ("success", lambda r: r["messages"][3].update(content="no"), r"message 4 \(tool\)"),
-    "message gone": ("success", lambda r: r["messages"].pop(), "6 messages, stored 5"),
+    "message gone": ("success", lambda r: r["messages"].pop(-2), r"message 6 \(tool\)"),
     "assistant message gone": (
         "step limit",
         lambda r: [r["messages"].pop() for _ in range(2)],
@@ -345,6 +348,20 @@ def of_old(weight: float, earned: float = 0.0, **settings: Any) -> Edit:
 )
 def test_what_a_file_does_not_hold_is_no_difference(change, ended, tmp_path):
     assert "1 trajectories" in check(tmp_path, with_columns(ended["success"], change))
+
+
+def without_the_last_word(row: dict[str, Any]) -> None:
+    """As older versions ended: with the call that met the last goal."""
+    for key in ("messages", "steps", "rewards"):
+        row[key].pop()
+    for step in row["steps"]:
+        step["facts"].pop("closes", None)
+    facts(row, -1).update(last=True)
+    row["rewards"][-1]["success"] = 1.0
+
+
+def test_a_success_of_an_older_version_needs_no_last_word(ended, tmp_path):
+    assert "2 steps" in check(tmp_path, with_columns(ended["success"], without_the_last_word))
 
 
 GONE = {
