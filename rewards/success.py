@@ -5,7 +5,7 @@ from rewards.reward import Reward
 
 
 def success(facts: StepFacts, preserve: bool = False) -> float:
-    """1 at the last step if it ends the agent's turn and m_T = 1 (and, with `preserve`, there are no side effects), else 0."""
+    """1 at the last step if it closes a turn and m_T = 1 (and, with `preserve`, there are no side effects), else 0."""
     return float(facts.last and facts.closes and facts.progress_after == 1.0 and not (preserve and facts.side_effects_after))
 
 

@@ -55,7 +55,7 @@ class TokenLedger:
     """One episode as tokens.
 
     `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
-    episode from which this one was forked, and are part of the prompt.
+    episode from which this one was forked, and are part of the prompt; they are empty for the steps of another agent.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -103,9 +103,10 @@ class PolicyAgent:
 
     name = "policy"
 
-    def __init__(self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20) -> None:
+    def __init__(self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0) -> None:
+        """The first `made` steps of the episode are another agent's."""
         self.engine, self.tokenizer, self.max_tokens = engine, tokenizer, max_tokens
-        self.ledger = TokenLedger()
+        self.ledger = TokenLedger(spans=[(0, 0)] * made, shared=made)
         self._read = 0
 
     def fork(self, engine: Engine) -> PolicyAgent:

@@ -35,7 +35,12 @@ Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world
 class EpisodeLimits:
     """How long an episode may go on, and how much time of the world passes in it."""
 
-    turns: int = field(default=5, metadata={"description": "Most turns of the user."})
+    turns: int | None = field(
+        default=5,
+        metadata={
+            "description": "Most turns of the user; null is what the wishes need, one for each and one for a question."
+        },
+    )
     steps: int = field(default=12, metadata={"description": "Most steps (messages) of the agent in the episode."})
     steps_per_turn: int = field(default=6, metadata={"description": "Most steps of the agent in one turn."})
     seconds_per_step: int = field(
@@ -88,6 +93,11 @@ class Episode:
     def world(self) -> World:
         """The world that calls act on."""
         return self.situation.world
+
+    @property
+    def most_turns(self) -> int:
+        """The number of turns that the limits allow."""
+        return self.situation.turns_needed if self.limits.turns is None else self.limits.turns
 
     @property
     def progress(self) -> float:
@@ -198,7 +208,7 @@ class Episode:
             return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
         if self.situation.ended:
             return Outcome.AGENT_FAILURE
-        if closes and self.turn >= self.limits.turns:
+        if closes and self.turn >= self.most_turns:
             return Outcome.TURN_LIMIT
         spare = int(met)  # for the last word
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
@@ -219,7 +229,7 @@ class Episode:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
         turn it is (`homerl/train/credit`). Words do not matter, nor devices that are settled or that nobody asked about.
         """
-        last_turn = self.turn >= self.limits.turns
+        last_turn = self.turn >= self.most_turns
         heard = [self.messages[-1]["role"], self.speaking_of, last_turn]
         parts = [self.situation.met(), self.situation.concerns(), heard]
         return hashlib.blake2b(json.dumps(parts, default=str).encode(), digest_size=12).hexdigest()

@@ -108,6 +108,11 @@ class Situation(ABC):
         return {}
 
     @property
+    def turns_needed(self) -> int:
+        """The number of turns that the user needs to say all wishes."""
+        return len(self.blueprint.intents)
+
+    @property
     def ended(self) -> bool:
         """Whether an action of the agent has ended the episode."""
         return False

@@ -134,6 +134,17 @@ class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
         return self
 
 
+class PrefixSettings(Model):
+    """Groups that begin within a dialogue of the world's expert: a curriculum from the end (`homerl/train/prefixes.py`)."""
+
+    share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of groups that begin within an expert's dialogue.")
+    at: Literal["any", "last"] = Field(
+        "any",
+        description="Where such a group begins: at `any` step after the first, or at the first step of the `last` turn.",
+    )
+    fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
+
+
 class CurriculumSettings(Model):
     """The order of blueprints, and how groups without a learning signal are replaced."""
 
@@ -148,6 +159,9 @@ class CurriculumSettings(Model):
     )
     refill: int = Field(
         0, ge=0, description="Most times that a group whose rollouts teach nothing is replaced by one of another blueprint."
+    )
+    prefix: PrefixSettings | None = Field(
+        None, description="Groups that begin within a dialogue of the expert; null begins all with the user's first words."
     )
 
     @model_validator(mode="after")
@@ -174,9 +188,6 @@ class LossSettings(Model):
     """The loss of rollouts, and the engine that samples them."""
 
     gamma: float = Field(1.0, gt=0, le=1, description="Discount of rewards, for each step that they lie ahead.")
-    last_step_only: bool = Field(
-        False, description="Whether the last step of a rollout alone is trained on (the paper's ablation ST)."
-    )
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     epsilon: float = Field(
@@ -223,6 +234,10 @@ class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, Los
             raise ValueError("`async_rollouts` counts updates of one iteration each")
         for what in mode_of(self).refuse(self):
             raise ValueError(what)
+        if self.curriculum.prefix and mode_of(self).forks(self):
+            raise ValueError(
+                f"`curriculum.prefix` begins groups within a dialogue, and `credit: {self.credit}` forks them there"
+            )
         return self
 
 

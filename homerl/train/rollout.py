@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -34,18 +34,20 @@ from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
 MakeUser = Callable[[int], User]
+Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a blueprint begin
 ForkPoint = tuple[Episode, PolicyAgent]
 
 
 @dataclass(frozen=True)
 class Rollout:
     """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
-    name.
+    name. The first `made` steps are the expert's (`prefixes`), which the policy only read.
     """
 
     trajectory: Trajectory
     ledger: TokenLedger
     fork: Fork | None = None
+    made: int = 0
 
     @property
     def rewards(self) -> list[float]:
@@ -60,8 +62,8 @@ class Rollout:
     @property
     def credit_input(self) -> CreditInput:
         """What a credit mode needs to know of the rollout."""
-        decisions = [step.decision for step in self.trajectory.steps]
-        return CreditInput(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
+        decisions = [step.decision for step in self.trajectory.steps[self.made :]]
+        return CreditInput(self.rewards[self.made :], self.trajectory.outcome.counts, decisions, self.fork)
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,13 @@ class Player:
         """Play every blueprint once, all concurrently, each at its own pace."""
         return asyncio.run(self.play_all(blueprints, seeds))
 
-    async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
-        """The same as `play`, inside an event loop."""
+    async def play_all(
+        self, blueprints: Sequence[Blueprint], seeds: Sequence[int], start: Start | None = None
+    ) -> list[Rollout]:
+        """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
         begun = self._openings(blueprints)
+        if start is not None:
+            begun = [await start(begun[0])] * len(begun)
         if self.forks is None:
             return list(await asyncio.gather(*map(self._one, begun, seeds)))
         starts = range(0, len(begun), self.group)
@@ -142,7 +148,8 @@ class Player:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
         begin = time.perf_counter()
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        made = len(opening.steps) if point is None else 0
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made)
         self.waiting.rewarding += time.perf_counter() - begin
         return rollout
 
@@ -151,7 +158,7 @@ class Player:
         if point is not None:
             episode, agent = point
             return episode.fork(), agent.fork(engine)
-        return opening.fork(), PolicyAgent(engine, self.tokenizer, self.max_tokens)
+        return opening.fork(), PolicyAgent(engine, self.tokenizer, self.max_tokens, len(opening.steps))
 
 
 class ForkRecorder:

@@ -21,8 +21,9 @@ from typing import Any
 
 from homerl.play.situation import Blueprint
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, in_groups, last_step_only, mode_of, rule_of, teaches
+from homerl.train.credit.registry import assign, in_groups, mode_of, rule_of, teaches
 from homerl.train.curriculum import Curriculum, Draw
+from homerl.train.prefixes import prefix_of
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
 
@@ -112,7 +113,8 @@ class Supply:
         for replaced, seed in enumerate((draw.seed, *draw.spares)):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
-            tried += [(seed, played.trajectory.success) for played in rollouts if played.credit_input.counts]
+            from_start = [played for played in rollouts if not played.made]
+            tried += [(seed, played.trajectory.success) for played in from_start if played.credit_input.counts]
             if teaches([rollout.credit_input for rollout in rollouts], self.settings.gamma):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
@@ -121,7 +123,8 @@ class Supply:
         update, first = number // self.groups, number % self.groups * self.settings.group
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
-        return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds)
+        start = prefix_of(self.settings.curriculum.prefix, self.seed, number, self.groups * self.settings.updates)
+        return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)
 
     def finish(self, played: Sequence[PlayedGroup]) -> Batch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
@@ -129,11 +132,14 @@ class Supply:
         self.curriculum.train({report.number: report.replaced for report in reports})
         self.curriculum.learn(result for report in reports for result in report.tried)
         played_rows = [row["played"] for row in batch.rows]
-        batch.credit = self._credit(played_rows)
+        batch.credit = [
+            [0.0] * row["made"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
+        ]
         flat = [not teaches(group, self.settings.gamma) for group in in_groups(played_rows, self.settings.group)]
         first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
         batch.shares = {
             "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
+            "curriculum/prefixed": sum(row["made"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip
         return batch
@@ -155,8 +161,7 @@ class Supply:
         return Batch(own, [row for report in reports for row in report.rows]), reports
 
     def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
-        credit = assign(played, self.settings.group, rule_of(self.settings))
-        return last_step_only(credit) if self.settings.last_step_only else credit
+        return assign(played, self.settings.group, rule_of(self.settings))
 
     def _of_mode(self, batch: Batch) -> Mapping[str, float]:
         """The metrics of the recipe's credit mode."""
@@ -174,6 +179,7 @@ def rollout_summary(rollout: Rollout) -> dict[str, Any]:
     trajectory = rollout.trajectory
     return {
         "played": rollout.credit_input,
+        "made": rollout.made,
         "seed": trajectory.blueprint["seed"],
         "success": trajectory.success,
         "progress": trajectory.progress,

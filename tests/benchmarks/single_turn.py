@@ -1,7 +1,7 @@
 """HomeFlow's RLVE against its single-turn ablation (Table 4): both from one SFT model, at equal rollouts, several seeds.
 
-`full` is the flywheel's own RLVE; `st` updates the last step alone with the return of the whole dialogue, without KL, with
-the entropy bonus of recipes/rlve_st.yaml. What stands is not made again.
+`full` is the flywheel's own RLVE; `st` samples each group from the last turn of an expert's dialogue, without KL, with the
+entropy bonus of recipes/rlve_st.yaml. What stands is not made again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from rich.table import Table
 
 from homerl.run.flywheel import is_done, run_stage
 
-ST = {"last_step_only": True, "credit": "trajectory", "kl": 0.0, "entropy": 1.0e-4}
+ST = {
+    "credit": "trajectory",
+    "kl": 0.0,
+    "entropy": 1.0e-4,
+    "curriculum": {"prefix": {"share": 1.0, "at": "last", "fade": False}},
+}
 KINDS = {"full": {}, "st": ST}
 FIGURES = {"entropy": "entropy", "tool calls": "episode/tool_calls", "success": "success"}
 

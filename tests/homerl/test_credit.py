@@ -11,7 +11,7 @@ from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.registry import assign, last_step_only, rule_of, teaches
+from homerl.train.credit.registry import assign, rule_of, teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import Values, state_credit
@@ -130,10 +130,6 @@ def test_constant_groups_get_exact_zeros(rule, group):
     assert rule(group) == [[0.0] * len(row) for row in group]
 
 
-def test_last_step_only():
-    assert last_step_only([[1.0, 2.0, 3.0], [4.0], []]) == [[0.0, 0.0, 3.0], [4.0], []]
-
-
 def played(rewards, counts=None) -> list[CreditInput]:
     return [CreditInput(row, good) for row, good in zip(rewards, counts or [True] * len(rewards), strict=True)]
 
@@ -165,7 +161,7 @@ def test_what_makes_no_groups_is_refused():
 
 def test_a_dropped_rollout_may_be_without_steps():
     credit = assign(played([[], [1.0]], [False, True]), 2, rule("step"))
-    assert last_step_only(credit) == [[], [0.0]]
+    assert credit == [[], [0.0]]
 
 
 # anchor

@@ -77,7 +77,11 @@ def endings(task) -> dict[str, Trajectory]:
     wrong = call("pyexec", code=f'device("{other}").nothing()')
     played: dict[str, tuple[list, list, EpisodeLimits]] = {
         "success": ([call("query_status", did=did), call("pyexec", code=plan), "Done."], ["go"], EpisodeLimits()),
-        "malformed": (["<tool_call>{]</tool_call>", "<tool_call>", call("pyexec", code=plan), "Done."], ["go"], EpisodeLimits()),
+        "malformed": (
+            ["<tool_call>{]</tool_call>", "<tool_call>", call("pyexec", code=plan), "Done."],
+            ["go"],
+            EpisodeLimits(),
+        ),
         "turn limit": ([wrong, "What?", call("query_spec", did=other), "So?"], ["go", "on"], EpisodeLimits(turns=2)),
         "step limit": ([wrong, wrong], ["go"], EpisodeLimits(steps=2)),
         "words at the step limit": (["One moment."], ["go"], EpisodeLimits(steps=1)),

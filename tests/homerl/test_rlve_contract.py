@@ -23,9 +23,9 @@ from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit.anchor import anchor_credit
 from homerl.train.credit.branch import branch_credit
-from homerl.train.credit.registry import last_step_only
-from homerl.train.credit.step import step_credit
+from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
+from homerl.train.credit.values import state_credit
 from homerl.train.engines.generate import InPlace
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.rows import Scores
@@ -110,6 +110,10 @@ def anchored(group: list[Rollout]) -> list[list[float]]:
     return anchor_credit([r.rewards for r in group], decisions, gamma=0.9, weight=0.5)
 
 
+def valued(group: list[Rollout]) -> list[list[float]]:
+    return scaled(state_credit([rollout.credit_input for rollout in group], trace=0.5, shrink=4.0))
+
+
 def branched(group: list[Rollout]) -> list[list[float]]:
     return branch_credit([r.rewards for r in group], [r.fork for r in group])
 
@@ -122,10 +126,7 @@ MODES = {
     "step": ({"credit": "step"}, of_rewards(step_credit)),
     "index": ({"credit": "step", "baseline": "index"}, of_rewards(lambda group: step_credit(group, baseline="index"))),
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
-    "last step": (
-        {"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4},
-        of_rewards(lambda g: last_step_only(step_credit(g))),
-    ),
+    "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
     "anchor": ({"credit": "anchor", "gamma": 0.9, "anchor_weight": 0.5}, anchored),
     "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }

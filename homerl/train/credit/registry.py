@@ -12,7 +12,7 @@ from typing import Any
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
-from homerl.train.credit.common import Steps, returns_to_go
+from homerl.train.credit.common import returns_to_go
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
 NOT_MODES = ("common", "contract", "registry", "values")
@@ -71,8 +71,3 @@ def in_groups(rollouts: Sequence[CreditInput], size: int) -> list[Sequence[Credi
     if len(rollouts) % size:
         raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")
     return [rollouts[i : i + size] for i in range(0, len(rollouts), size)]
-
-
-def last_step_only(credit: Steps) -> list[list[float]]:
-    """The ablation ST of the HomeFlow paper: keep the advantage of the last step of each rollout only."""
-    return [[0.0] * (len(row) - 1) + list(row[-1:]) for row in credit]

@@ -30,7 +30,7 @@ from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent, turns_needed
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
 
@@ -128,7 +128,7 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, client: Structure
         age=made.profile.age, health=made.profile.health, habits=", ".join(made.profile.habits), wishes=WISHES,
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip
-    for turn in range(limits.turns):
+    for turn in range(limits.turns or max(1, turns_needed(made))):
         line = await client.ask(user, imagined.text, Line, made.seed + turn)
         if line.stop or not line.say.strip():
             return

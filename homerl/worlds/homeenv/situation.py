@@ -18,7 +18,7 @@ from envs.messages import Message
 from envs.world import Action
 from homerl.play.messages import json_answer, words_of
 from homerl.play.situation import Reply, Situation
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, turns_needed
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import serving
 from homerl.worlds.homeenv.messages import briefing
@@ -136,6 +136,11 @@ class HomeSituation(Situation):
         """Whether the home has no change yet to the devices and automations of this intent."""
         changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
         return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
+
+    @property
+    def turns_needed(self) -> int:
+        """One turn for each intent, and a second one if a clarifying question is needed or allowed."""
+        return turns_needed(self.blueprint)
 
     def mark(self) -> Home:
         """A copy of the home."""

@@ -94,7 +94,7 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     lines = list(read_rows(recipe.out / "metrics.jsonl"))
     found = {
         "task": task, "mode": mode, "seed": seed, "size": asdict(size), "seconds": time.perf_counter() - before,
-        "curve": curve(lines, size, TASKS[task].measure), 
+        "curve": curve(lines, size, TASKS[task].measure),
         "updates": [{key: line.get(key) for key in KEPT} for line in lines if "loss" in line],
     }  # fmt: skip
     write_atomic(done, json.dumps(found) + "\n")

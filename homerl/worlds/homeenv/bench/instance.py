@@ -12,7 +12,7 @@ from envs.homemaker.make import HomeRecipe
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, turns_needed
 
 Setting = Literal["eia", "dr"]
 Size = Literal["simple", "medium", "complex"]
@@ -43,7 +43,7 @@ class Instance(Model):
         Each intent has one turn, and a second one if a clarifying question is needed or allowed. In EIA, the number of tool
         calls is limited too.
         """
-        turns = sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in self.blueprint.intents)
+        turns = turns_needed(self.blueprint)
         calls = sum(needed_calls(intent) for intent in self.blueprint.intents) + SPARE_CALLS
         messages = turns + calls
         return EpisodeLimits(turns, messages, messages, 0, None if setting == "dr" else calls)

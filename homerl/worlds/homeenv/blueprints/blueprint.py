@@ -150,3 +150,8 @@ class Blueprint(Model):
     def devices(self) -> frozenset[str]:
         """Ids of the devices that some intent may change."""
         return frozenset(did for intent in self.intents for did in intent.devices)
+
+
+def turns_needed(blueprint: Blueprint) -> int:
+    """The number of turns for all wishes: one each, and a second one if a clarifying question is needed or allowed."""
+    return sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in blueprint.intents)
