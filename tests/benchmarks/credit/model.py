@@ -176,7 +176,7 @@ def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: 
             "blueprints": {"recipe": source["train"], "count": ROWS["train"], "first_seed": 0},
             "evaluation": {"every": size.every, "count": size.tests, "first_seed": 0, "recipe": source["heldout"]},
             "limits": asdict(task.limits),
-            "rewards": {"success": task.success, "collateral": 0.2, "turn_limit": 0.0},
+            "rewards": {"success": task.success, "collateral": task.collateral, "turn_limit": 0.0},
             "rlve": {
                 **VARIANTS[mode], "branch": {"horizon": task.horizon}, "updates": size.updates,
                 "blueprints_per_update": size.blueprints, "group": size.group,

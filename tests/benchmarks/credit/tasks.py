@@ -7,7 +7,8 @@ dialogues are kept whether they ended well or not, so that a model trained on th
 shorter, with time to spare, but one wish may be met by two lamps, of which one would wake somebody. `misleading`: one wish
 in three silent moves, of which none pays before the last; another move meets most of Φ at once, and then there is no time
 left for the whole. `eight`: eight rooms in one request, one move for each; in every room one of four devices is the right
-one, the same in all homes, and nobody says which. So its steps are independent, and chance gets a quarter of them right.
+one, the same in all homes, and nobody says which. A wrong one costs nothing but the step. So its steps are independent, and
+chance gets a quarter of them right.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Task:
     slip: float
     trifle: float = 0.0
     success: float = 1.0
+    collateral: float = 0.2
     wishes: int = 1
     measure: str = "success"
     learning_rate: float = 1e-3
@@ -63,8 +65,8 @@ LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=
 DECISIVE = Task("decisive", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=6, slip=0.55, trifle=0.25, wishes=4)
 MISLEADING = Task("misleading", EpisodeLimits(turns=1, steps=3, steps_per_turn=3), horizon=2, slip=0.3, success=0.2)
 EIGHT = Task(
-    "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, measure="episode/progress",
-    learning_rate=3e-4, updates=45,
+    "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, collateral=0.0,
+    measure="episode/progress", learning_rate=3e-4, updates=45,
 )  # fmt: skip
 TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT)}
 
