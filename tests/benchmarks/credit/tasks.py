@@ -223,7 +223,9 @@ class Demonstrator:
         return _slip_eight(intent.plan[made], self.task, rng) or _act(intent.plan[made])
 
     def _on(self, intent: Intent, episode: Episode, made: int, rng: random.Random) -> Message:
-        """The next of the three moves; nothing more after a slip."""
+        """The next of the three moves; nothing more after a slip, and that it is done after the last."""
+        if made >= len(intent.plan):
+            return DONE
         lost = episode.situation.home.get(intent.devices[0], "state") == "on"
         return DONE if lost or rng.random() < self.task.slip else _act(intent.plan[made])
 
