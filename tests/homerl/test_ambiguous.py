@@ -173,6 +173,7 @@ def test_one_may_ask_and_is_told_plainly(name):
         assert told == intent.clarification and told not in intent.queries
         episode.hear(told, 1)
         episode.act(Reply(pyexec_message("\n".join(call.code for call in intent.plan))))
+        episode.act(Reply({"role": "assistant", "content": "Done."}))
         assert episode.outcome is Outcome.SUCCESS
 
 
@@ -242,11 +243,14 @@ def test_acting_before_asking_fails_and_so_does_asking_after():
         intent = blueprint.intents[0]
         act = Reply(pyexec_message("\n".join(call.code for call in intent.plan)))
         ask = Reply({"role": "assistant", "content": intent.question})
+        done = Reply({"role": "assistant", "content": "Done."})
         for replies, outcome in (([act], None), ([act, ask], None), ([ask], None), ([ask, act], Outcome.SUCCESS)):
             episode = begin(blueprint)
             for reply in replies:
                 episode.hear(intent.queries[0], 1)
                 episode.act(reply)
+            if replies[-1] is act:
+                episode.act(done)
             assert episode.outcome is outcome
 
 

@@ -82,12 +82,14 @@ def plain(start: Home, wanted: Automation, **changes) -> dict:
 
 
 def finished(blueprint: Blueprint, *messages: dict) -> Episode:
-    """An episode in which these messages are all that an agent says."""
+    """An episode in which these messages are all that an agent says, but for a last word where all is done."""
     episode = begin(blueprint, EpisodeLimits(steps=len(messages) + 1))
     episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
     for message in messages:
         if episode.outcome is None:
             episode.act(Reply(message))
+    if episode.outcome is None and episode.progress == 1.0:
+        episode.act(Reply({"role": "assistant", "content": "Done."}))
     return episode
 
 
