@@ -73,6 +73,12 @@ class Lexicon(Model):
         return self.brands.get(half, {}).get(brand) if half else None
 
     @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of every name."""
+        halves = (half for names in (*self.rooms.values(), *self.devices.values()) for half in (names.train, names.heldout))
+        return frozenset(word for half in halves for name in half for word in name.split())
+
+    @cached_property
     def _half_of(self) -> dict[str, Half]:
         rooms = self.rooms.values()
         return {name: half for half in get_args(Half) for names in rooms for name in getattr(names, half)}

@@ -27,6 +27,7 @@ from envs.homeenv.physics import Moment, Outdoors
 from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homemaker.climate import Values, initial_state
+from envs.homemaker.coin import coin_names
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
@@ -43,7 +44,7 @@ SCALES: dict[Scale, tuple[Range, Range]] = {
     "complex": ((120, 150), (28, 34)),
 }
 FURNISHING = (
-    "scale", "devices", "rooms", "entrance", "lexicon", "categories", "products", "did_range", "ids", "catalogue",
+    "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
 )  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
@@ -72,6 +73,14 @@ class HomeRecipe(Model):
     entrance: bool = Field(False, description="Whether every home has a device that people speak to; else only some have.")
     language: str = Field("en", description="Language (`en`, `zh`) of the names of rooms and devices, and of the user.")
     lexicon: Half = Field("train", description="Which half of the names is used.")
+    coined: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda coined: coined == 0,
+        description="Share (0 to 1) of rooms and devices whose names are coined of syllables, anew for each home, so that "
+        "an agent learns to copy names. For languages in Latin letters.",
+    )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
     weather: tuple[str, ...] = Field(
@@ -101,6 +110,12 @@ class HomeRecipe(Model):
         most = max(devices[1] for devices, _ in self.sizes())
         if high - low + 1 < most:
             raise ValueError(f"did_range [{low}, {high}] has too few ids for {most} devices")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_coined(self) -> HomeRecipe:
+        if self.coined and not lexicon_of(self.language).home.isascii():
+            raise ValueError(f"`coined` makes words of Latin letters, which language '{self.language}' does not use")
         return self
 
     @model_validator(mode="after")
@@ -168,6 +183,8 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
     furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance)
+    if recipe.coined:
+        layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
     if recipe.ids == "slug":
         furniture = _slugged(furniture)
     return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)))

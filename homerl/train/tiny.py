@@ -1,7 +1,7 @@
 """Makes a tiny Qwen3 and its tokenizer from the training data, for laptops, tests and smoke runs.
 
-Invariants: the same data, configuration and seed give the same bytes; every word, number and id in the data is one
-token, and any other text can still be encoded and decoded (byte-level BPE); the start and the end of a tool call are one
+Invariants: the same data, configuration and seed give the same bytes; a frequent word is one token, and any other text can
+still be encoded and decoded (byte-level BPE); the start and the end of a tool call are one
 token.
 """
 
@@ -18,6 +18,7 @@ from homerl.play.messages import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"
 WORDS = r"[ _]?[a-zA-Z]+=?|\d+|[^\sa-zA-Z\d]+|\s+"
+APART = r"[a-zA-Z]+|\d+|_|[^\sa-zA-Z\d_]+|\s+"
 
 
 class TinyConfig(Model):
@@ -36,10 +37,12 @@ class TinyConfig(Model):
     rope_theta: float = Field(10000.0, description="Base of the rotary position embeddings.")
     phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
     words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
-    split: Literal["words", "gpt2"] = Field(
+    split: Literal["words", "apart", "gpt2"] = Field(
         "words",
-        description="How text is split before it becomes tokens: into our own words, or by GPT-2's rules. "
-        "Only the latter can be exported with `--gguf`, since llama.cpp knows no other rules by which we could split.",
+        description="How text is split before it becomes tokens: into `words` with the space or underscore before them; "
+        "`apart` from these, so that a word has the same tokens in a sentence and in an id, and names can be copied that "
+        "were never seen; or by GPT-2's rules. Only the latter can be exported with `--gguf`, since llama.cpp knows no "
+        "other rules by which we could split.",
     )
 
     @model_validator(mode="after")
@@ -55,9 +58,9 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex("|".join((*config.words, WORDS))), "isolated")
+    split = pre_tokenizers.Split(Regex("|".join((*config.words, APART if config.split == "apart" else WORDS))), "isolated")
     own = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    tokenizer.pre_tokenizer = own if config.split == "words" else pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = own if config.split != "gpt2" else pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     special = [PAD, IM_START, IM_END]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

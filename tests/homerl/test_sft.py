@@ -218,3 +218,13 @@ def test_words_that_a_recipe_names_are_one_token_each():
     whole, plain = (make_tokenizer([text] * 3, [], one) for one in (config, TinyConfig()))
     assert [whole.decode(i) for i in whole(text)["input_ids"]] == ["living_room", "_air_purifier_1", " kitchen", "_fan_2"]
     assert len(plain(text)["input_ids"]) > 4 and all(one.decode(one(text)["input_ids"]) == text for one in (whole, plain))
+
+
+def test_apart_a_word_has_the_same_tokens_in_a_sentence_and_in_an_id():
+    """Also one that the data never had, so it can be copied piece by piece."""
+    texts = ["turn on the kitchen lamp", 'device("kitchen_lamp").turn_on()'] * 3
+    tokenizer = make_tokenizer(texts, [], TinyConfig(split="apart"))
+    said, named = (tokenizer.encode(text, add_special_tokens=False) for text in ("the velmo hesk", "velmo_hesk"))
+    velmo, hesk = (tokenizer.encode(word, add_special_tokens=False) for word in ("velmo", "hesk"))
+    assert said[-len(velmo) - len(hesk) - 1 :] == [*velmo, said[-len(hesk) - 1], *hesk]
+    assert named == [*velmo, named[len(velmo)], *hesk] and tokenizer.decode(named) == "velmo_hesk"

@@ -1,0 +1,49 @@
+"""Coined names: the same from the same seed, apart in a home, in every word that agents and users read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from envs.homemaker.coin import coin_word
+from envs.homemaker.lexicon import NAME, lexicon_of
+from envs.homemaker.make import HomeRecipe, make_home
+
+COINED = HomeRecipe(devices=(4, 9), ids="slug", coined=1.0)
+
+
+@given(st.integers(0, 10_000))
+def test_every_name_is_new_and_none_twice(seed):
+    home, words = make_home(seed, COINED), lexicon_of("en").words
+    rooms = {device.room.name for device in home.plan.devices}
+    assert all(name.split()[0] not in words for name in rooms)
+    names = [(device.room.name, device.name) for device in home.plan.devices]
+    assert len(set(names)) == len(names) and all(NAME.fullmatch(part) for name in names for part in name)
+    assert len({device.did for device in home.plan.devices}) == len(names)
+    assert all(device.did.startswith(device.room.name.replace(" ", "_")) for device in home.plan.devices)
+
+
+@given(st.randoms(use_true_random=False))
+def test_words_can_be_spoken(rng):
+    word = coin_word(rng)
+    assert word.isascii() and word.isalpha() and word.islower() and 2 <= len(word) <= 24
+    assert set(word) & set("aeiou")
+
+
+def test_the_same_seed_gives_the_same_names_and_most_seeds_differ():
+    first = [device.name for device in make_home(3, COINED).plan.devices]
+    assert first == [device.name for device in make_home(3, COINED).plan.devices]
+    assert first != [device.name for device in make_home(4, COINED).plan.devices]
+
+
+def test_all_but_the_names_is_as_without():
+    plain, coined = (make_home(5, HomeRecipe(devices=(4, 9), coined=share)) for share in (0.0, 0.5))
+    assert [(d.did, d.spec.name, d.room.id) for d in plain.plan.devices] == [
+        (d.did, d.spec.name, d.room.id) for d in coined.plan.devices
+    ]
+    assert "coined" not in HomeRecipe().model_dump()
+
+
+def test_languages_without_latin_letters_are_refused():
+    with pytest.raises(ValidationError, match="Latin letters"):
+        HomeRecipe(language="zh", coined=0.5)
