@@ -13,18 +13,18 @@ from dataclasses import replace
 from envs.homeenv.devices import Device
 from envs.homeenv.rooms import Room
 
-STARTS = "b br c cl d dr f fl g gr h j k l m n p pl r s st t tr v w z".split()
-VOWELS = ("a", "e", "i", "o", "u", "ai", "ea", "oo", "ou")
-ENDS = ("", "", "", "l", "m", "n", "nd", "r", "rk", "s", "sk", "st", "t", "x")
+STARTS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z".split()
+VOWELS = "a a e e i i o o u u ai au ay ea ee ie oa oi oo ou ow".split()
+MIDDLES = ("", "", "", "l", "m", "n", "r", "s", "t", "ck", "b", "g", "v", "x")
+ENDS = (*MIDDLES, "ce", "ge", "th", "ng", "nd", "st", "sk", "ll", "p", "d", "le", "er", "or", "en", "ing", "y", "ter", "let")
 ALONE = 0.5  # share of coined names without a word of the lexicon's
 
 
 def coin_word(rng: random.Random) -> str:
     """A word of one to three syllables."""
-    count = rng.choice((1, 2, 2, 2, 3))
-    return "".join(
-        rng.choice(STARTS) + rng.choice(VOWELS) + rng.choice(ENDS if i == count - 1 else ENDS[:7]) for i in range(count)
-    )
+    count = rng.choice((1, 1, 2, 2, 2, 3))
+    tails = [rng.choice(MIDDLES) for _ in range(count - 1)] + [rng.choice(ENDS)]
+    return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + tail for tail in tails)
 
 
 def coin_names(

@@ -103,7 +103,7 @@ class OptimSettings(Model):
 
 
 class SFTSettings(OptimSettings):
-    """Supervised fine-tuning, loss on assistant tokens alone (HomeFlow eq. 5)."""
+    """Supervised fine-tuning, by default with the loss on assistant tokens alone (HomeFlow eq. 5)."""
 
     learning_rate: float = Field(1e-5, description="Peak learning rate of AdamW.")
     dialogues_per_update: int = Field(
@@ -114,6 +114,11 @@ class SFTSettings(OptimSettings):
     max_length: int = Field(16384, description="Most tokens of a dialogue; data with a longer one is refused, never cut.")
     muon: float | None = Field(
         None, gt=0, description="Learning rate of Muon, which then trains hidden matrices; AdamW trains the other weights."
+    )
+    loss_on: Literal["assistant", "all"] = Field(
+        "assistant",
+        description="Tokens that are learnt: those of the `assistant`, or `all`, from which a model from scratch learns "
+        "sooner to copy names, since people say what the list of devices has said.",
     )
     in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
 

@@ -88,7 +88,7 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         self.order, self.data_collator = order, list  # a batch stays a list of dialogues
         self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
         self.updates = packed_updates(self, recipe)
-        self.tokens, self.seen = 0, list[torch.Tensor]()
+        self.tokens, self.seen, self.loss_on = 0, list[torch.Tensor](), recipe.sft.loss_on
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
@@ -99,9 +99,9 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         return self.order
 
     def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
-        """Make an update's gradients: the mean loss of the assistant tokens of all ranks."""
+        """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
         with self.phases.phase("step", TRAIN, waits=True):
-            sequences = [token_sequence(dialogue) for dialogue in inputs]
+            sequences = [token_sequence(dialogue, self.loss_on) for dialogue in inputs]
             counts = [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
             tokens, targets = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
             weight = self.accelerator.num_processes / max(1, targets)
@@ -124,10 +124,11 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         super().log(logs, start_time)
 
 
-def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
-    """The tokens of a dialogue as TRL prepared it; the assistant's are its targets."""
+def token_sequence(dialogue: dict[str, Any], loss_on: str = "assistant") -> TokenSequence:
+    """The tokens of a dialogue as TRL prepared it, up to the assistant's last. The assistant's, or all, are its targets."""
     targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORED)
     end = int(targets[-1]) + 1 if len(targets) else 0
+    targets = np.arange(end) if loss_on == "all" else targets
     return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
 
 
