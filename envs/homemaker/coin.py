@@ -13,7 +13,9 @@ from dataclasses import replace
 from envs.homeenv.devices import Device
 from envs.homeenv.rooms import Room
 
-STARTS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z".split()
+STARTS = (
+    "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z"
+).split()
 VOWELS = "a a e e i i o o u u ai au ay ea ee ie oa oi oo ou ow".split()
 MIDDLES = ("", "", "", "l", "m", "n", "r", "s", "t", "ck", "b", "g", "v", "x")
 ENDS = (*MIDDLES, "ce", "ge", "th", "ng", "nd", "st", "sk", "ll", "p", "d", "le", "er", "or", "en", "ing", "y", "ter", "let")
