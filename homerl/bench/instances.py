@@ -7,17 +7,18 @@ from collections.abc import Sequence
 
 from homerl.bench.runner import EpisodeSpec
 from homerl.bench.suites import suite_of, to_line
+from homerl.play.course import AT_ONCE, Behaviours
 from homerl.worlds.contract import Instance
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import told, world_of
 
 
 class Instances:
-    """The instances of a suite in one setting, each played `runs` times."""
+    """The instances of a suite in one setting, each played `runs` times, with a user of these behaviours."""
 
-    def __init__(self, found: Sequence[Instance], setting: str, runs: int) -> None:
-        self.found, self.setting, self.runs = found, setting, runs
+    def __init__(self, found: Sequence[Instance], setting: str, runs: int, behaviours: Behaviours = AT_ONCE) -> None:
+        self.found, self.setting, self.runs, self.behaviours = found, setting, runs, behaviours
         digest = hashlib.sha256("".join(map(to_line, found)).encode()).hexdigest()
-        self.identity = f"{digest} {setting}"
+        self.identity = f"{digest} {setting}" + ("" if behaviours == AT_ONCE else f" {behaviours.model_dump_json()}")
 
     def __len__(self) -> int:
         return len(self.found) * self.runs
@@ -28,7 +29,7 @@ class Instances:
         blueprint = instance.blueprint_for(self.setting)
         suite = suite_of(instance.id, world_of(blueprint))
         return EpisodeSpec(
-            blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}),
+            told(blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}), self.behaviours),
             instance.limits_for(self.setting),
             {name: getattr(instance, name) for name in suite.labels} | {"run": run},
         )

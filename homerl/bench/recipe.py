@@ -12,10 +12,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envs.model import Model
 from homerl.bench.suites import named, refuse_text, setting_of, shipped_file, suite_behind
+from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings
-from homerl.worlds.registry import suites
+from homerl.worlds.registry import refuse_behaviours, suites, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 
@@ -41,6 +42,12 @@ class SuiteSettings(Model):
         description="Setting in which `benchmark` is played, none in which agents write text; null is its first.",
     )
     easier_half: bool = Field(False, description="Whether only the instances of `benchmark` in simple homes are played.")
+
+    user: BenchUser = Field(
+        BenchUser(),
+        exclude_if=lambda user: user == BenchUser(),  # results are named by digests that are older than this key
+        description="The user, who is scripted.",
+    )
 
     @field_validator("benchmark")
     @classmethod
@@ -72,6 +79,7 @@ class SuiteSettings(Model):
     def _of_one_kind(self) -> SuiteSettings:
         if self.benchmark and (self.recipe != default_recipe() or self.first_seed):
             raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
+        refuse_behaviours(suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe), self.user.behaviours)
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
         if self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:

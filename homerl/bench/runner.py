@@ -25,7 +25,7 @@ from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin, make_blueprint, told, world_of
 
 RETRIES = 2
 WAVE = 100  # concurrent episodes of a local model
@@ -62,7 +62,9 @@ class Heldout:
         return self.suite.count
 
     def __getitem__(self, index: int) -> EpisodeSpec:
-        blueprint = make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index)
+        recipe = self.suite.recipe
+        made = make_blueprint(recipe, "heldout", self.suite.first_seed + index)
+        blueprint = told(made, self.suite.user.behaviours, recipe)
         return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
 
 

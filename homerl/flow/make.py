@@ -27,7 +27,7 @@ from homerl.play.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import SharedEndpoint
 from homerl.users.make import Users
 from homerl.worlds.contract import NoBlueprint
-from homerl.worlds.registry import make_blueprint, world_of
+from homerl.worlds.registry import make_blueprint, told, world_of
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players
@@ -83,7 +83,8 @@ class Maker:
     async def _once(self, index: int) -> Made:
         dropped, record = Counter[str](), dict[str, Any]()
         try:
-            blueprint, record = await self.blueprint(index, dropped)
+            made, record = await self.blueprint(index, dropped)
+            blueprint = told(made, self.config.user.behaviours, self.config.recipe_of(index))
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)

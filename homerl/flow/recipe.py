@@ -16,10 +16,11 @@ from pydantic import Field, model_validator
 from envs.model import Model
 from homerl.flow.mcts import SearchConfig
 from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
+from homerl.play.course import AT_ONCE
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.worlds.contract import ExpertConfig, Split
-from homerl.worlds.registry import refuse_user, world_of
+from homerl.worlds.registry import refuse_behaviours, refuse_user, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 Strategy = Literal["m1", "m2", "m3"]
@@ -82,10 +83,13 @@ class SynthesisConfig(Model):
             if self.strategy == "m1" and world.role_play is None:
                 raise ValueError(f"strategy m1 cannot role-play in the world '{world.name}'")
             refuse_user(world, self.user.kind)
+            refuse_behaviours(world, self.user.behaviours)
             if self.author and world.llm_author is None:
                 raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
         if self.strategy == "m1" and self.agent is None:
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
+        if self.strategy == "m1" and self.user.behaviours != AT_ONCE:
+            raise ValueError("strategy m1 has no blueprint, and so no wishes to tell: leave out `user.behaviours`")
         if self.strategy == "m1" and any(recipe.one_answer for recipe in recipes):
             named = ", ".join(f"`{recipe.toolset}`" for recipe in recipes if recipe.one_answer)
             raise ValueError(f"strategy m1 needs an agent that makes tool calls: name another toolset than {named}")
@@ -109,6 +113,7 @@ class SynthesisConfig(Model):
         return (
             data
             | {"user": "scripted", "paraphrase": None}
+            | self.user.model_dump(mode="json", include={"behaviours"})
             | {part: settings.asked for part, settings in self.endpoints.items()}
         )
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
+from homerl.play.course import AT_ONCE, Behaviours
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
 TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
@@ -132,11 +133,17 @@ class AuditSettings(Model):
     words: int = Field(60, ge=1, description="Most words of an utterance; one in ten may be longer.")
 
 
+class BenchUser(Model):
+    """The user of a suite, who is scripted."""
+
+    behaviours: Behaviours = Field(AT_ONCE, description="How often people tell a wish other than at once.")
+
+
 class UserSettings(EndpointSettings):
-    """The user: scripted or a chat model, and how it behaves."""
+    """The user: scripted or a chat model, and how it behaves. All keys but `kind` and `behaviours` are of a chat model."""
 
     kind: Literal["scripted", "llm"] = Field(
-        "scripted", description="Who speaks: the `scripted` user, or a chat model (`llm`), to which all other keys apply."
+        "scripted", description="Who speaks: the `scripted` user, or a chat model (`llm`), to which the other keys apply."
     )
     structured: bool = Field(
         True, description="Whether the model answers as JSON by a schema; a server that refuses schemas is asked without."
@@ -150,6 +157,11 @@ class UserSettings(EndpointSettings):
         "open",
         description="How much the user tells unasked: `guarded` only answers what it is asked, `reluctant` leaves details "
         "out at first.",
+    )
+    behaviours: Behaviours = Field(
+        AT_ONCE,
+        exclude_if=lambda behaviours: behaviours == AT_ONCE,  # digests of recipes are older than this key
+        description="How often people tell a wish other than at once; the same for a scripted and an LLM user.",
     )
     audit: AuditSettings = Field(AuditSettings(), description="What `homerl audit-user` lets pass.")
 

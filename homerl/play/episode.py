@@ -97,7 +97,18 @@ class Episode:
     @property
     def most_turns(self) -> int:
         """The number of turns that the limits allow."""
-        return self.situation.turns_needed if self.limits.turns is None else self.limits.turns
+        turns = self.situation.turns_needed if self.limits.turns is None else self.limits.turns
+        return turns + self.situation.added.turns
+
+    @property
+    def most_steps(self) -> int:
+        """The number of steps that the limits allow; a turn that the user's behaviours add may take a whole turn's."""
+        return self.limits.steps + self.situation.added.turns * self.limits.steps_per_turn
+
+    @property
+    def most_calls(self) -> int | None:
+        """The number of tool calls that the limits allow; None is any number."""
+        return None if self.limits.calls is None else self.limits.calls + self.situation.added.calls
 
     @property
     def progress(self) -> float:
@@ -117,6 +128,18 @@ class Episode:
     def open_intents(self) -> list[Any]:
         """The intents with a goal that is not met now, in the blueprint's order."""
         return self.situation.open_intents()
+
+    def place(self, intent: int, turn: int) -> int | None:
+        """Where the user stands in the course of an intent with its utterance of a turn, which speaks of that intent.
+
+        The number of parts said before; None if the utterance is the answer beside the point.
+        """
+        earlier = {s.facts.turn: s.message for s in self.steps if s.facts.intent == intent and s.facts.turn < turn}
+        questions = (at for at, message in earlier.items() if self.words_of(message).question)
+        first = next(questions, None) if self.situation.course_of(intent).aside is not None else None
+        if first is None:
+            return len(earlier)
+        return None if first + 1 == turn else len(earlier) - (first + 1 in earlier)
 
     def side_effects(self) -> int:
         """The number of things that differ from the start though no intent asked for it."""
@@ -176,8 +199,8 @@ class Episode:
         if reply.malformed:
             return [_malformed(reply.malformed)]
         calls = reply.message.get("tool_calls") or []
-        left = len(calls) if self.limits.calls is None else max(0, self.limits.calls - self._called())
-        return [self._call(call) for call in calls[:left]] + [_over_budget(self.limits.calls) for _ in calls[left:]]
+        left = len(calls) if self.most_calls is None else max(0, self.most_calls - self._called())
+        return [self._call(call) for call in calls[:left]] + [_over_budget(self.most_calls) for _ in calls[left:]]
 
     def _called(self) -> int:
         """The number of tool calls so far."""
@@ -212,9 +235,9 @@ class Episode:
             return Outcome.TURN_LIMIT
         spare = int(met)  # for the last word
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
-        if self.limits.calls is not None and not closes and self._called() >= self.limits.calls + spare:
+        if self.most_calls is not None and not closes and self._called() >= self.most_calls + spare:
             return Outcome.STEP_LIMIT
-        if len(self.steps) + 1 >= self.limits.steps + spare:
+        if len(self.steps) + 1 >= self.most_steps + spare:
             return Outcome.STEP_LIMIT
         return Outcome.STEP_LIMIT if not closes and in_turn >= self.limits.steps_per_turn + spare else None
 
@@ -231,7 +254,8 @@ class Episode:
         """
         last_turn = self.turn >= self.most_turns
         heard = [self.messages[-1]["role"], self.speaking_of, last_turn]
-        parts = [self.situation.met(), self.situation.concerns(), heard]
+        told = [self.turn] if self.situation.added.turns else []  # what the user has still to say depends on it
+        parts = [self.situation.met(), self.situation.concerns(), heard + told]
         return hashlib.blake2b(json.dumps(parts, default=str).encode(), digest_size=12).hexdigest()
 
     def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:

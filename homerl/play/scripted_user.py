@@ -1,4 +1,5 @@
-"""The scripted user: it speaks for unmet intents, rewords, answers questions, and stops when no intent is unmet.
+"""The scripted user: it speaks for unmet intents, follows their courses, rewords, answers questions, and stops when no
+intent is unmet.
 
 Invariants: an utterance is a pure function of blueprint, seed and dialogue; it contains no id, condition or plan; the
 user is asked to speak only while an intent is unmet, so it always has something to say.
@@ -20,7 +21,8 @@ class ScriptedUser:
         self.seed = seed
 
     async def speak(self, episode: Episode) -> Utterance:
-        """The plain answer if the agent asked a question, else the next wording of the current or first unmet intent.
+        """What comes next in the course of the current or first unmet intent. After the course, the plain answer if the
+        agent asked a question, else the next wording.
 
         The utterance is empty if every intent is met.
         """
@@ -28,6 +30,12 @@ class ScriptedUser:
         if not open_intents:
             return Utterance("")
         intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
+        course = episode.situation.course_of(intent.id)
+        at = episode.place(intent.id, episode.turn + 1)
+        if at is None:
+            return Utterance(course.aside or "", intent.id)
+        if at < len(course.parts):
+            return Utterance(course.parts[at].text, intent.id)
         if intent.id == episode.speaking_of and episode.words_of(episode.messages[-1]).question:
             return Utterance(intent.clarification, intent.id)
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)

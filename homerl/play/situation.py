@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from envs.messages import Message
 from envs.world import Action, World
+from homerl.play.course import NOTHING, Added, Course
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,15 @@ class Situation(ABC):
     def turns_needed(self) -> int:
         """The number of turns that the user needs to say all wishes."""
         return len(self.blueprint.intents)
+
+    @property
+    def added(self) -> Added:
+        """What the user's behaviours take beyond that; the limits of the episode grow by it."""
+        return NOTHING
+
+    def course_of(self, intent: int) -> Course:
+        """The course in which the user tells the intent of this id; an empty one if all is said at once."""
+        return Course()
 
     @property
     def ended(self) -> bool:

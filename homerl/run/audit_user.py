@@ -33,7 +33,7 @@ from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import RLVESections
 from homerl.users.make import Users, user_factory
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin, make_blueprint, told, world_of
 from homerl.worlds.sources import AnyBlueprintSource
 
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
@@ -127,7 +127,8 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
     setup = audit_setup(recipe, path)
     with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
-        blueprints = [make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count)]
+        made = (make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count))
+        blueprints = [told(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
     report = with_breaches(audit_of(played, users.usage()), setup.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
 
     instances, benchmark = read_suite(suite.benchmark), suite_behind(suite.benchmark)[1]
     played = benchmark.easier_half(instances) if suite.easier_half else instances
-    return Instances(spread_evenly(played, suite.count), setting_of(benchmark, suite.setting), runs=1)
+    return Instances(spread_evenly(played, suite.count), setting_of(benchmark, suite.setting), 1, suite.user.behaviours)
 
 
 def identity(recipe: BenchRecipe) -> str:

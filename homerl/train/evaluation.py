@@ -18,7 +18,7 @@ from envs.documents import write_atomic
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
 from homerl.train.supply import RankContext, episode_metrics, hash_seed, rollout_summary
-from homerl.worlds.registry import make_blueprint
+from homerl.worlds.registry import make_blueprint, told
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
@@ -41,7 +41,8 @@ class Evaluation:
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
         mine = list(seeds)[self.ranks.rank :: self.ranks.world]
-        blueprints = [make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine]
+        made = (make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine)
+        blueprints = [told(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
         rows = self.ranks.gather([rollout_summary(rollout) for rollout in played])
         counted = [row for row in rows if row["played"].counts]

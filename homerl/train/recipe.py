@@ -18,7 +18,7 @@ from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.plugin_keys import keys_of
 from homerl.train.tiny import TinyConfig
-from homerl.worlds.registry import refuse_user, world_of
+from homerl.worlds.registry import refuse_behaviours, refuse_user, world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe
 from rewards.composite import RewardWeights
 
@@ -324,7 +324,9 @@ class RLVESections(Base):
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:
-        refuse_user(world_of(self.blueprints.recipe), self.user.kind)
+        world = world_of(self.blueprints.recipe)
+        refuse_user(world, self.user.kind)
+        refuse_behaviours(world, self.user.behaviours)
         return self
 
 

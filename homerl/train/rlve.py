@@ -183,7 +183,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         curriculum = Curriculum(
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
         )
-        blueprint = blueprint_of(recipe.blueprints.recipe)
+        blueprint = blueprint_of(recipe.blueprints.recipe, recipe.user.behaviours)
         supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks)
         self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.args.max_steps)
         self.player.engine.attach(self, self.phases)

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
+from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
@@ -28,7 +29,7 @@ from homerl.play.utterance import Utterance
 from homerl.train.credit.contract import CreditInput, Fork, ForkPlan
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
-from homerl.worlds.registry import begin, make_blueprint
+from homerl.worlds.registry import begin, make_blueprint, told
 from homerl.worlds.sources import AnyBlueprintSource
 from rewards.composite import RewardWeights, step_rewards
 
@@ -226,6 +227,6 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
-def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], Blueprint]:
+def blueprint_of(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], Blueprint]:
     """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
-    return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))
+    return lru_cache(maxsize=1024)(lambda seed: told(make_blueprint(recipe, "train", seed), behaviours, recipe))

@@ -19,6 +19,7 @@ from pydantic import Field
 from envs.documents import InputError
 from envs.model import Model
 from homerl.llm.images import Clips
+from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
@@ -275,6 +276,11 @@ class WorldAdapter(ABC):
     @abstractmethod
     def begin(self, blueprint: Any) -> Situation:
         """The situation at the start of a blueprint."""
+
+    @property
+    def tell(self) -> Callable[[Any, Behaviours, Any], Any] | None:
+        """`tell(blueprint, behaviours, recipe or None)` gives the blueprint told so; None if all is told at once."""
+        return None
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language that people speak in the blueprints of a recipe, which is given as plain data."""

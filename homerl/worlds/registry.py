@@ -14,6 +14,7 @@ from typing import Any
 import homerl.worlds
 from envs.documents import InputError
 from envs.plugins import discover
+from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
 from homerl.worlds.contract import Split, Suite, WorldAdapter
@@ -62,6 +63,24 @@ def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] |
     """Make the blueprint of a seed, in the recipe's world. A `BlueprintFile` reads it instead of making it."""
     take = getattr(recipe, "take", None)  # only a `BlueprintFile` has `take`
     return take(split, seed) if take else world_of(recipe).make_blueprint(recipe, split, seed, dropped)
+
+
+def told(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
+    """The blueprint with its wishes told as the behaviours have it; `recipe` is what it was made from.
+
+    Raises `InputError` if the people of its world tell all at once.
+    """
+    if behaviours == AT_ONCE:
+        return blueprint
+    if (tell := world_of(blueprint).tell) is None:
+        raise InputError(f"in the world '{world_of(blueprint).name}' people tell all at once", "behaviours", "leave it out")
+    return tell(blueprint, behaviours, recipe)
+
+
+def refuse_behaviours(world: WorldAdapter, behaviours: Behaviours) -> None:
+    """Raise `ValueError` if the people of the world cannot behave so."""
+    if behaviours != AT_ONCE and world.tell is None:
+        raise ValueError(f"in the world '{world.name}' people tell all at once: leave out `behaviours`")
 
 
 def refuse_user(world: WorldAdapter, kind: str) -> None:

@@ -62,6 +62,17 @@ class HomeEnvWorld(WorldAdapter):
 
         return HomeSituation.begin(blueprint)
 
+    @property
+    def tell(self) -> Callable[..., Any]:
+        """Tells wishes other than at once, see `blueprints.behaviours`."""
+        from homerl.language.splits import Voice
+        from homerl.worlds.homeenv.blueprints.behaviours import with_behaviours
+
+        def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
+            return with_behaviours(blueprint, behaviours, getattr(recipe, "voice", None) or Voice(blueprint.language))
+
+        return tell
+
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language of the recipe's homes."""
         return recipe.get("home", {}).get("language", "en")

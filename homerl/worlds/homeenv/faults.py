@@ -47,6 +47,7 @@ def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> t
 def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
     """Everything that the person was told, as one text: the intents' wordings, the scene, the memory and the history."""
     wishes = [text for intent in intents for text in (intent.clarification, *intent.queries)]
+    wishes += [part.text for intent in intents for part in intent.course]
     return "\n".join([*wishes, blueprint.scene, *blueprint.memory, *(past.content for past in blueprint.history)])
 
 

@@ -16,9 +16,10 @@ from envs.homeenv.home_file import home_from_json
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
 from envs.world import Action
+from homerl.play.course import Added, Course
 from homerl.play.messages import json_answer, words_of
 from homerl.play.situation import Reply, Situation
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, turns_needed
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, added_by, turns_needed
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import serving
 from homerl.worlds.homeenv.messages import briefing
@@ -141,6 +142,16 @@ class HomeSituation(Situation):
     def turns_needed(self) -> int:
         """One turn for each intent, and a second one if a clarifying question is needed or allowed."""
         return turns_needed(self.blueprint)
+
+    @property
+    def added(self) -> Added:
+        """What the courses of the wishes add."""
+        return added_by(self.blueprint)
+
+    def course_of(self, intent: int) -> Course:
+        """The course of the intent."""
+        told = next((i for i in self.blueprint.intents if i.id == intent), None)
+        return Course(told.course, told.aside) if told else Course()
 
     def mark(self) -> Home:
         """A copy of the home."""

@@ -18,7 +18,7 @@ from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import writer_of
-from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent
+from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent, Part
 from homerl.worlds.homeenv.language.known import grammar
 
 
@@ -51,15 +51,21 @@ class Expert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        if intent.clarify and intent.id not in episode.situation.heard.asked:
-            return writer.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
+        part, beside = part_of(intent, episode)
+        unclear = intent.clarify and intent.id not in episode.situation.heard.asked
+        if unclear or beside or (part and part.question):
+            asked = (part and part.question) or intent.question
+            return writer.ask(asked or grammar(episode.blueprint.language).plain("question"))
         if (unread := intent.reads and not writer.has_read(turn_of(episode))) and writer.reads:
             return writer.read(intent.reads)
         if intent.automation is not None:
             return writer.automate(intent.automation)
         if intent.answer is not None and not intent.conditions:
             return writer.say(intent.reply or "")
-        todo = remaining(intent, episode)
+        plan = (part and part.plan) or intent.plan
+        if part and part.plan and not remaining(plan, episode):
+            return writer.say(done_text(episode, rng))  # the wish is not complete yet, but all that was said is done
+        todo = remaining(plan, episode) or list(plan)  # all calls if none is left, as after a refusal
         todo = needed(todo, episode) if self.minimal else todo
         if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
             return writer.look(todo[0].did)
@@ -76,10 +82,17 @@ def turn_of(episode: Episode) -> list[Message]:
     return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
 
 
-def remaining(intent: Intent, episode: Episode) -> list[Call]:
-    """The calls of the plan that the current turn has not made yet; all calls if none is left, as after a refusal."""
+def part_of(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
+    """The part of the wish's course that the user said last, if any, and whether it then answered beside the point."""
+    at = episode.place(intent.id, episode.turn)
+    told = (episode.place(intent.id, episode.turn - 1) or 0) if at is None else at
+    return intent.course[told] if told < len(intent.course) else None, at is None
+
+
+def remaining(plan: Sequence[Call], episode: Episode) -> list[Call]:
+    """The calls of a plan that the current turn has not made yet."""
     made = writer_of(episode).made(turn_of(episode))
-    return [call for call in intent.plan if not made(call)] or list(intent.plan)
+    return [call for call in plan if not made(call)]
 
 
 def needed(calls: list[Call], episode: Episode) -> list[Call]:

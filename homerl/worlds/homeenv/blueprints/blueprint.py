@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.model import Model
 from homerl.language.answers import Answer
+from homerl.play.course import Added, Behaviour
 
 FORMAT = 2
 PromptName = Literal["brief", "full"]
@@ -75,6 +76,19 @@ class Automation(Model):
     effects: tuple[str, ...] = Field(min_length=1)
 
 
+class Part(Model):
+    """One utterance of the course in which a wish is told.
+
+    `plan` is what a good agent does then, and `question` what it asks if nothing can be done yet. A part with neither says
+    the whole wish.
+    """
+
+    behaviour: Behaviour
+    text: str
+    plan: tuple[Call, ...] = ()
+    question: str | None = None
+
+
 class Intent(Model):
     """One thing the user wants.
 
@@ -99,6 +113,12 @@ class Intent(Model):
     reads: tuple[tuple[str, str], ...] = Field((), description="(did, attribute path) that one must know before acting")
     reply: str | None = None
     question: str | None = Field(None, description="what the expert asks back, if the intent is to be clarified")
+    course: tuple[Part, ...] = Field(  # files of blueprints are older than this key and the next
+        (), exclude_if=lambda course: not course, description="what the user says before `queries`, one part a turn"
+    )
+    aside: str | None = Field(
+        None, exclude_if=lambda aside: aside is None, description="the answer beside the point to the agent's first question"
+    )
 
     @model_validator(mode="after")
     def _wants_something(self) -> Intent:
@@ -155,3 +175,10 @@ class Blueprint(Model):
 def turns_needed(blueprint: Blueprint) -> int:
     """The number of turns for all wishes: one each, and a second one if a clarifying question is needed or allowed."""
     return sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in blueprint.intents)
+
+
+def added_by(blueprint: Blueprint) -> Added:
+    """What the courses of all wishes add: a turn for each part after the first and for each aside, and the parts' calls."""
+    parts = [part for intent in blueprint.intents for part in intent.course]
+    turns = sum(max(0, len(intent.course) - 1) + (intent.aside is not None) for intent in blueprint.intents)
+    return Added(turns, sum(len(part.plan) for part in parts))

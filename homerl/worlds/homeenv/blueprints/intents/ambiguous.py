@@ -95,8 +95,7 @@ def slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in actions(home, rng):
-        telling = action.value is not None and not isinstance(action.value, bool) and _can_be_left_out(action)
-        if action.device.did in ask.taken or not telling:
+        if action.device.did in ask.taken or not value_can_be_left_out(action):
             continue
         act = action.act()
         return _drafted(action, Unvalued(act), Unvalued(act, asked=True), ask)
@@ -106,8 +105,7 @@ def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action, kind in _of_kinds(home, rng):
         room = action.device.room if rng.random() < 0.35 else None
-        scope = resolve_target(Target((), kind, rooms=(room,) if room else ()), home)
-        if action.device.did in ask.taken or is_muddled(home, scope) or not _is_open(home, scope, action, room):
+        if action.device.did in ask.taken or not device_can_be_left_out(home, action, kind, room):
             continue
         return _drafted(action, OneOf(action.act(), kind, room), WhichOne(kind, room), ask)
     return None
@@ -116,11 +114,26 @@ def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[DeviceAction, str]]:
     """Actions, each with the kind of its part."""
     for action in actions(home, rng):
-        prefix = action.part + "." if action.part else ""
-        for kind in KINDS:
-            if prefix in parts_of(action.device, kind) and _can_be_left_out(action) and not is_wide(home, kind):
-                yield action, kind
-                break
+        if kind := kind_of(home, action):
+            yield action, kind
+
+
+def kind_of(home: Home, action: DeviceAction) -> str | None:
+    """The kind by which people may call the action's part without saying which one, or None."""
+    prefix = action.part + "." if action.part else ""
+    kinds = (kind for kind in KINDS if prefix in parts_of(action.device, kind) and not is_wide(home, kind))
+    return next(kinds, None) if _can_be_left_out(action) else None
+
+
+def value_can_be_left_out(action: DeviceAction) -> bool:
+    """Whether the action has a value without which the request is understood, but open."""
+    return action.value is not None and not isinstance(action.value, bool) and _can_be_left_out(action)
+
+
+def device_can_be_left_out(home: Home, action: DeviceAction, kind: str, room: Room | None) -> bool:
+    """Whether "the light" (in a room, or anywhere) leaves open which device the action is on."""
+    scope = resolve_target(Target((), kind, rooms=(room,) if room else ()), home)
+    return not is_muddled(home, scope) and _is_open(home, scope, action, room)
 
 
 def _can_be_left_out(action: DeviceAction) -> bool:
