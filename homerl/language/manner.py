@@ -49,6 +49,15 @@ class Numbers(Model):
         return re.compile(f"{self.before}(?:{ways}){self.after}", re.I), values
 
 
+class BehaviourLines(Model):
+    """How the person is told to tell a wish other than at once; {wish} is its number, {text} what it may say."""
+
+    disclosure: str
+    self_correction: str
+    change_of_mind: str
+    beside_the_point: str
+
+
 class Manner(Model):
     """The file of one language. `language` is its English name, for prompts to LLMs in other parts."""
 
@@ -58,6 +67,7 @@ class Manner(Model):
     verbosity: dict[str, str]
     cooperation: dict[str, str]
     noise: str
+    behaviours: BehaviourLines
     format: str
     situation: str
     you: str

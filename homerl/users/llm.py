@@ -78,7 +78,10 @@ class LLMUser:
         Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
         """
         intents = episode.open_intents()
-        if not intents or (claimed_done(episode) and idle_turns(episode) >= self.shared.settings.patience):
+        patience = (
+            self.shared.settings.patience + episode.situation.added.turns
+        )  # the turns that it takes itself are no fault
+        if not intents or (claimed_done(episode) and idle_turns(episode) >= patience):
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
         said, spent = await self._say(episode, persona, intents)

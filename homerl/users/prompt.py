@@ -1,4 +1,5 @@
-"""The LLM user's prompt (who it is, its unmet requests, what it notices, the dialogue) and its answer.
+"""The LLM user's prompt (who it is, its unmet requests and how it tells them, what it
+notices, the dialogue) and its answer.
 
 Invariants: the prompt holds no ids, conditions or plans; an id in an agent's words is replaced by the device's everyday
 name, because otherwise an agent could make its user leave its role.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
@@ -45,13 +46,32 @@ def prompt(
 ) -> list[Message]:
     """Two messages: the person as the system message, the present situation as the user message."""
     words = manner(episode.blueprint.language)
-    wishes = "\n".join(f"{intent.id}. {intent.clarification}" for intent in intents)
+    wishes = "\n".join([*(wish(episode, intent) for intent in intents), *behave(episode, intents, words)])
     said = dialogue_text(episode, persona, words)
     situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
     return [
         {"role": "system", "content": person(persona.role(words), words, settings, noisy(settings, seed, episode.turn))},
         {"role": "user", "content": situation},
     ]
+
+
+def wish(episode: Episode, intent: Intent) -> str:
+    """A wish as the person has it now: before a change of mind it is another one."""
+    parts, at = episode.situation.course_of(intent.id).parts, episode.place(intent.id, episode.turn + 1)
+    other = at == 0 and parts and parts[0].behaviour == "change_of_mind"
+    return f"{intent.id}. {parts[0].text if other else intent.clarification}"
+
+
+def behave(episode: Episode, intents: Sequence[Intent], words: Manner) -> Iterator[str]:
+    """How the person tells its wishes this time, one line for each that is not told at once."""
+    for intent in intents:
+        course, at = episode.situation.course_of(intent.id), episode.place(intent.id, episode.turn + 1)
+        if at is None:
+            yield words.behaviours.beside_the_point.format(wish=intent.id, text=course.aside)
+        elif at < len(course.parts):
+            part = course.parts[at]
+            if at or part.behaviour != "change_of_mind":
+                yield getattr(words.behaviours, part.behaviour).format(wish=intent.id, text=part.text)
 
 
 def person(role: str, words: Manner, settings: UserSettings, stumbles: bool) -> str:

@@ -2,9 +2,12 @@
 
 import asyncio
 import random
+import re
 
 import pytest
+from person import content, wishes
 from pydantic import ValidationError
+from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from envs.homeenv.conditions import compile_condition
@@ -18,6 +21,8 @@ from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
+from homerl.users.make import user_factory
+from homerl.users.prompt import prompt
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.blueprint import added_by
@@ -252,3 +257,42 @@ def test_mistakes_of_the_expert_can_be_mended_by_asking_again():
     found = list(changed("en", "disclosure", 20))
     ends = [played(blueprint, EpisodeLimits(turns=8, steps=40), mistakes=0.2) for blueprint in rng.sample(found, 8)]
     assert sum(trajectory.success for trajectory in ends) >= 4
+
+
+# an LLM in the role of the user
+
+
+def follows_its_prompt(request):
+    """An answer that says what the prompt quotes for the first wish, else the wish."""
+    number, wish = wishes(request)[0]
+    quoted = re.search(rf"^.*(?:wish |愿望){number}(?!\d).*?[\"“](.+)[\"”]$", request["messages"][1]["content"], re.M)
+    said = quoted[1] if quoted else wish
+    return content(say=said + " please" * request["messages"][1]["content"].count(": " + said), about=number)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_an_llm_that_does_as_told_follows_the_course_of_the_scripted_user(language, behaviour):
+    found = list(changed(language, behaviour, 20))[:4]
+    with ScriptedServer(answer=follows_its_prompt) as server:
+        settings = UserSettings(kind="llm", url=server.url, model="scripted", patience=1)
+        with user_factory(settings) as users:
+            for blueprint in found:
+                expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
+                end = asyncio.run(play(begin(blueprint), expert, users(0)))
+                assert end.success, (end.fault, said_by(end))
+                course = [part.text for i in blueprint.intents for part in i.course]
+                assert set(course) <= set(said_by(end))
+            assert not users.usage()["errors"]
+
+
+def test_before_a_change_of_mind_the_person_is_not_told_what_it_will_want():
+    (_, blueprint), *_ = minds_changed()
+    episode, (wish,) = begin(blueprint), blueprint.intents
+    persona = world_of(blueprint).persona(episode)
+    before = prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
+    assert wish.course[0].text in before and wish.clarification not in before
+    episode.hear(wish.course[0].text, wish.id)
+    episode.act(Reply({"role": "assistant", "content": "Done."}))
+    now = prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
+    assert wish.clarification in now and f'"{wish.course[1].text}"' in now
