@@ -101,6 +101,34 @@ def _prices(text: str | None) -> tuple[float, float] | None:
         raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
 
 
+@app.command("robustness")
+def robustness_command(
+    suite: Annotated[str, typer.Argument(help="the name of a suite of dialogues, or a file of `bench build`")],
+    model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
+    out: Annotated[Path, typer.Option(help="a folder for the results")],
+    setting: Annotated[str | None, typer.Option(help="a setting of the suite with dialogues; default: its first")] = None,
+    served: Annotated[str | None, typer.Option(help="the model's name, if the server has several")] = None,
+    user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
+    runs: Annotated[int, typer.Option(min=1, help="plays of each instance")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first LIMIT instances")] = None,
+    temperature: float = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1)] = 2048,
+    seed: int = 0,
+    cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
+    resume: Annotated[bool, typer.Option(help="continue the run in the folder")] = False,
+) -> None:
+    """Compare success when wishes are told at once with success under each behaviour of the user alone."""
+    from homerl.run.bench_command import BenchRun
+    from homerl.run.robustness import run_robustness
+
+    settings = BenchRun(
+        suite, model, out, setting, served=served, user=user, at_once=at_once, runs=runs, limit=limit,
+        temperature=temperature, max_tokens=max_tokens, seed=seed, cpu=cpu, resume=resume,
+    )  # fmt: skip
+    console.print(run_robustness(settings))
+
+
 @app.command("rescore")
 def rescore_command(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
     """Replay stored trajectories and score them again. Any difference is an error."""

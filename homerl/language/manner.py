@@ -58,6 +58,14 @@ class BehaviourLines(Model):
     beside_the_point: str
 
 
+class BehaviourSigns(Model):
+    """Patterns by which an utterance shows a behaviour: it replaces a wish, takes back a word, or adds to a wish."""
+
+    changes: str
+    corrects: str
+    adds: str
+
+
 class Manner(Model):
     """The file of one language. `language` is its English name, for prompts to LLMs in other parts."""
 
@@ -68,6 +76,7 @@ class Manner(Model):
     cooperation: dict[str, str]
     noise: str
     behaviours: BehaviourLines
+    signs: BehaviourSigns
     format: str
     situation: str
     you: str

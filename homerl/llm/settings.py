@@ -131,6 +131,18 @@ class AuditSettings(Model):
     )
     distinct: float = Field(0.5, ge=0, le=1, description="Smallest share (0 to 1) of distinct utterances.")
     words: int = Field(60, ge=1, description="Most words of an utterance; one in ten may be longer.")
+    dataset: str | None = Field(
+        None,
+        description="Dialogues of people, whose behaviours are compared with the user's: a file (JSON Lines) or a dataset "
+        "on the hub; null compares with nobody.",
+    )
+    behaviour_gap: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Largest difference (0 to 1) between the shares of utterances that show a behaviour, the user's and the "
+        "dataset's.",
+    )
 
 
 class BenchUser(Model):

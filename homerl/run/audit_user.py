@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from rich.table import Table
 from envs.documents import InputError, write_atomic
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings, UserSettings
+from homerl.play.course import Behaviour
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
 from homerl.play.loop import Oracle, User, play
@@ -31,7 +32,10 @@ from homerl.play.utterance import Utterance
 from homerl.recipe.base import Base
 from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import RLVESections
+from homerl.users.dialogues import read_dialogues
 from homerl.users.make import Users, user_factory
+from homerl.users.rates import Rate, rates, rates_in
+from homerl.users.signs import shown
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, told, world_of
 from homerl.worlds.sources import AnyBlueprintSource
@@ -46,7 +50,7 @@ class AuditedEpisode:
     """One episode of the audit.
 
     `reason` is that of the user's fault, if there was one. `said` are its utterances. `topics` tells for each intent
-    whether the user opened it with words about it.
+    whether the user opened it with words about it. `behaviours` are what each utterance shows.
     """
 
     blueprint: str
@@ -54,6 +58,7 @@ class AuditedEpisode:
     reason: str | None
     said: tuple[str, ...]
     topics: tuple[bool, ...] = ()
+    behaviours: tuple[frozenset[Behaviour], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class Audit:
     """The metrics. Shares are of the blueprints played; `length` is in words.
 
     `on_topic` is the share of intents that were opened with a word about them, `distinct` that of utterances that
-    differ. Both are None without utterances.
+    differ. Both are None without utterances. `behaviours` are the rates of the user's behaviours, and `people` those of the
+    recipe's dataset, if it names one.
     """
 
     blueprints: int
@@ -75,6 +81,8 @@ class Audit:
     on_topic: float | None
     distinct: float | None
     usage: dict[str, Any]
+    behaviours: dict[str, Rate] = field(default_factory=dict)
+    people: dict[str, Rate] = field(default_factory=dict)
     breaches: tuple[str, ...] = ()
 
     def table(self) -> Table:
@@ -82,6 +90,9 @@ class Audit:
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
         for name, value in self._lines():
             table.add_row(name, value)
+        for name, rate in self.behaviours.items():
+            beside = f"; in the dataset {_rate(self.people[name])}" if name in self.people else ""
+            table.add_row(f"utterances: {name.replace('_', ' ')}", _rate(rate) + beside)
         for breach in self.breaches:
             table.add_row("[red]too bad[/red]", breach)
         return table
@@ -130,9 +141,10 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
         made = (make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count))
         blueprints = [told(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
-    report = with_breaches(audit_of(played, users.usage()), setup.user.audit)
+    people = rates_in(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
+    report = with_breaches(replace(audit_of(played, users.usage()), people=people), setup.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)
-    rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
+    rows = [asdict(row) | {"outcome": str(row.outcome), "behaviours": [*map(sorted, row.behaviours)]} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
     return report
 
@@ -146,12 +158,18 @@ async def play_all(
     async def one(blueprint: Blueprint) -> AuditedEpisode:
         async with turnstile:
             user = RecordingUser(users(blueprint.seed))
-            end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
+            episode = begin(blueprint, limits)
+            opening = len(episode.messages)
+            end = await play(episode, expert_of(blueprint), user, blueprint.seed)
             progress()
         reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
-        return AuditedEpisode(
-            blueprint.id, end.outcome, reason, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
-        )
+        topics = tuple(t for t in user.topics.values() if t is not None)
+        spoken = [
+            (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"])
+            for m in end.messages[opening:]
+        ]
+        behaviours = tuple(shown(spoken, blueprint.language))
+        return AuditedEpisode(blueprint.id, end.outcome, reason, tuple(user.said), topics, behaviours)
 
     return list(await asyncio.gather(*map(one, blueprints)))
 
@@ -201,6 +219,7 @@ def audit_of(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
         on_topic=mean(topics) if topics else None,
         distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
         usage=usage,
+        behaviours=rates([behaviours for row in played for behaviours in row.behaviours]),
     )
 
 
@@ -241,9 +260,18 @@ def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
     breaches += [
         f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
     ]
+    for name, theirs in audit.people.items():
+        ours = audit.behaviours.get(name)
+        if ours and abs(ours.share - theirs.share) > allowed.behaviour_gap:
+            what = f"{name.replace('_', ' ')}: {ours.share:.1%} of utterances, {theirs.share:.1%} in the dataset"
+            breaches.append(f"{what}, further apart than {allowed.behaviour_gap:.1%}")
     if (p90 := audit.length.get("p90", 0)) > allowed.words:
         breaches.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
     return replace(audit, breaches=tuple(breaches))
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%})"
 
 
 def _pairs(data: dict[str, Any]) -> str:

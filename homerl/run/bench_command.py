@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
@@ -67,14 +67,7 @@ class BenchRun:
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
-    if (settings.out / "results.jsonl").exists() and not settings.resume:
-        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
-    if settings.served is None and settings.is_served:
-        settings = replace(settings, served=served_model(settings.model))
-    source = settings.suite
-    world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
-    setting = setting_of(suite, settings.setting, "--setting")
-    refuse_unfit(settings, world, suite, setting)
+    settings, world, suite, setting = prepared(settings)
     suite_instances, clips = with_clips(settings, suite, setting, instances_of(settings)[: settings.limit])
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
@@ -94,6 +87,28 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+class Prepared(NamedTuple):
+    """A run whose options fit, and what they name."""
+
+    settings: BenchRun
+    world: WorldAdapter
+    suite: Suite
+    setting: str
+
+
+def prepared(settings: BenchRun) -> Prepared:
+    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results."""
+    if (settings.out / "run.json").exists() and not settings.resume:
+        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+    if settings.served is None and settings.is_served:
+        settings = replace(settings, served=served_model(settings.model))
+    source = settings.suite
+    world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
+    setting = setting_of(suite, settings.setting, "--setting")
+    refuse_unfit(settings, world, suite, setting)
+    return Prepared(settings, world, suite, setting)
 
 
 def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:

@@ -4,6 +4,8 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from scripted_server import ScriptedServer
 from envs.documents import InputError
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings
+from homerl.play.course import BEHAVIOURS
 from homerl.play.trajectory import Outcome
 from homerl.run.audit_user import (
     Audit,
@@ -27,9 +30,11 @@ from homerl.run.audit_user import (
 )
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import RLVERecipe
+from homerl.users.rates import rates
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 
 GOOD = AuditSettings()
+PEOPLE = Path(__file__).parent / "dialogues.jsonl"
 NUMBERS = itertools.count()
 
 
@@ -137,3 +142,23 @@ def test_blueprints_of_a_file_are_of_the_world_that_they_say(tmp_path, task):
         RLVERecipe.model_validate(recipe)
     with pytest.raises(InputError, match="speaks once, from the blueprint"):
         audit_setup(RLVERecipe.model_validate(recipe | {"user": {"kind": "scripted"}}), "r.yaml")
+
+
+def test_a_user_that_behaves_unlike_the_people_of_the_dataset_is_a_breach():
+    plain = audit_of([replace(row(), behaviours=(frozenset(),)) for _ in range(40)], {})
+    people = rates([frozenset({"disclosure"})] * 3 + [frozenset({"change_of_mind"})] + [frozenset()] * 36)
+    assert with_breaches(replace(plain, people=people), GOOD).breaches == ()
+    assert with_breaches(replace(plain, people=people), GOOD.model_copy(update={"behaviour_gap": 0.05})).breaches == (
+        "disclosure: 0.0% of utterances, 7.5% in the dataset, further apart than 5.0%",
+    )
+
+
+def test_the_audit_shows_rates_beside_those_of_the_recipes_dataset(tmp_path, task):
+    assert set(audited(tmp_path, rlve(task), obedient).behaviours) == set(BEHAVIOURS)
+    with ScriptedServer(answer=obedient) as server:
+        path = Path(written(tmp_path, rlve(task), server))
+        path.write_text(path.read_text().replace("user:\n", f"user:\n  audit: {{dataset: {PEOPLE}, behaviour_gap: 0.01}}\n"))
+        found = audit_user(load_recipe(str(path)), str(path), 8, 8, tmp_path / "out.json")
+    assert any("in the dataset" in breach for breach in found.breaches)
+    stored = json.loads((tmp_path / "out.json").read_text())
+    assert stored["people"]["disclosure"]["share"] > 0.1 and stored["played"][0]["behaviours"][0] == []

@@ -1,0 +1,69 @@
+"""Files of dialogues between people and an assistant, with which a user's behaviours are compared.
+
+JSON Lines: one dialogue a line, `{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Messages of the
+user may have `behaviours`, a list of labels. Messages of other roles than `user` and `assistant` are passed over.
+
+Invariant: other keys are ignored, so that a dataset of the hub with more columns can be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from envs.documents import InputError
+from envs.model import Model
+from homerl.play.course import Behaviour
+
+REMEDY = 'write {"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}'
+
+
+class Said(Model, extra="ignore"):
+    """One message; `behaviours` are labels, if somebody labelled it."""
+
+    role: str
+    content: str | None = None
+    behaviours: tuple[Behaviour, ...] | None = None
+
+
+class SpokenDialogue(Model, extra="ignore"):
+    """One dialogue."""
+
+    language: str = "en"
+    messages: tuple[Said, ...] = Field(min_length=1)
+
+
+def read_dialogues(source: str) -> list[SpokenDialogue]:
+    """The dialogues of a file, or of the split `train` of a dataset on the hub.
+
+    Raises `InputError` for a source that cannot be read, naming the line.
+    """
+    path = Path(source)
+    rows: Iterable[Any] = path.read_text(encoding="utf-8").splitlines() if path.is_file() else _hub_rows(source)
+    found = [_dialogue(row, f"{source}:{number}") for number, row in enumerate(rows, 1) if row]
+    if not found:
+        raise InputError("there is no dialogue", source, REMEDY)
+    return found
+
+
+def _dialogue(row: Any, where: str) -> SpokenDialogue:
+    try:
+        return SpokenDialogue.model_validate(json.loads(row) if isinstance(row, str) else row)
+    except (ValidationError, ValueError) as error:
+        what = f"{error.errors()[0]['msg']}" if isinstance(error, ValidationError) else str(error)
+        raise InputError(f"this is no dialogue: {what}", where, REMEDY) from None
+
+
+def _hub_rows(name: str) -> Iterable[Any]:
+    """The rows of a dataset on the hub, or in its cache."""
+    from datasets import load_dataset
+
+    try:
+        rows: Iterable[Any] = load_dataset(name, split="train")
+    except Exception as error:  # the hub's client raises errors of many libraries
+        raise InputError(f"there is no such file, and the hub has no such dataset ({error})", name, REMEDY) from None
+    return rows

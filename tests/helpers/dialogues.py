@@ -1,0 +1,95 @@
+"""Dialogues of the scripted user with the expert, labelled by the courses of their blueprints.
+
+`python tests/helpers/dialogues.py FILE` writes the sample (`tests/homerl/dialogues.jsonl`), and
+`python tests/helpers/dialogues.py detect 300` prints precision and recall of the rules in `homerl/users/signs.py` on
+held-out sentences, as docs/users.md shows them.
+
+Invariant: the same seeds give the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from homerl.play.course import Behaviours
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.trajectory import Trajectory
+from homerl.users.signs import Detection, detections, shown
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+from homerl.worlds.registry import begin, make_blueprint, told, world_of
+
+FAMILIES = {"atomic": 4, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1}
+WORDINGS = {"clear": 1.0, "colloquial": 1.0}  # a noisy sentence may hold a correction that nobody labelled
+RATES = Behaviours(disclosure=0.3, self_correction=0.2, change_of_mind=0.2, beside_the_point=0.5)
+
+
+def labelled(language: str, split: str, seed: int, rates: Behaviours = RATES) -> dict[str, Any]:
+    """One dialogue, whose user messages have their behaviours as labels."""
+    recipe = BlueprintRecipe(home={"language": language}, families=FAMILIES, wordings=WORDINGS, toolset="smh")
+    blueprint = told(make_blueprint(recipe, split, seed), rates, recipe)
+    episode = begin(blueprint, EpisodeLimits(turns=None))
+    begins = len(episode.messages)
+    expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), seed)
+    return {
+        "language": language,
+        "messages": _messages(asyncio.run(play(episode, expert, ScriptedUser(seed), seed)), begins),
+    }
+
+
+def _messages(trajectory: Trajectory, begins: int) -> list[dict[str, Any]]:
+    of = _labels(trajectory.blueprint)
+    said = [m for m in trajectory.messages[begins:] if m["role"] in ("user", "assistant") and m.get("content")]
+    return [
+        {"role": m["role"], "content": m["content"]}
+        | ({"behaviours": of.get(m["content"], [])} if m["role"] == "user" else {})
+        for m in said
+    ]
+
+
+def _labels(blueprint: dict[str, Any]) -> dict[str, list[str]]:
+    """The behaviours of the utterances that show one. What completes a wish is labelled, not what opens it."""
+    found = {}
+    for intent in blueprint["intents"]:
+        if intent["clarify"]:
+            found[intent["clarification"]] = ["disclosure"]
+        if intent.get("aside"):
+            found[intent["aside"]] = ["beside_the_point"]
+        for at, part in enumerate(intent.get("course", ())):
+            if at or part["behaviour"] == "self_correction":
+                found[part["text"]] = [part["behaviour"]]
+    return found
+
+
+def sample() -> Iterator[str]:
+    """The lines of the sample: 30 dialogues in each language."""
+    for language in ("en", "zh"):
+        for seed in range(30):
+            yield json.dumps(labelled(language, "train", seed), ensure_ascii=False) + "\n"
+
+
+def detected(language: str, count: int) -> dict[str, Detection]:
+    """How well the rules find the behaviours in `count` dialogues of the held-out split."""
+    pairs = []
+    for seed in range(count):
+        messages = labelled(language, "heldout", seed)["messages"]
+        found = shown([(m["role"], m["content"]) for m in messages], language)
+        labels = [frozenset(m["behaviours"]) for m in messages if m["role"] == "user"]
+        pairs += zip(found, labels, strict=True)
+    return detections(pairs)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "detect":
+        for language in ("en", "zh"):
+            for name, d in detected(language, int(sys.argv[2])).items():
+                print(f"{language} {name}: n={d.right + d.missed}, precision {d.precision:.1%}, recall {d.recall:.1%}")
+    else:
+        Path(sys.argv[1]).write_text("".join(sample()), encoding="utf-8")

@@ -1,0 +1,151 @@
+"""How often users behave so: rules that find behaviours in words, datasets of people, the audit beside them, robustness."""
+
+import json
+from pathlib import Path
+
+import pytest
+from dialogues import detected, sample
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from envs.documents import InputError
+from homerl.bench.suites import read_suite, write_suite
+from homerl.cli.app import app
+from homerl.play.course import BEHAVIOURS
+from homerl.play.trajectory import read_rows
+from homerl.run.bench_command import BenchRun
+from homerl.run.robustness import run_robustness
+from homerl.users.dialogues import read_dialogues
+from homerl.users.rates import rates, rates_in
+from homerl.users.signs import shown
+
+PEOPLE = Path(__file__).parent / "dialogues.jsonl"
+
+
+def texts(dialogue: str) -> list[tuple[str, str]]:
+    """Lines `u words` and `a words` as messages."""
+    roles = {"u": "user", "a": "assistant"}
+    return [(roles[line[0]], line[2:]) for line in dialogue.strip().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "behaviours"),
+    [
+        ("u turn on the lamp\na Done.\nu and the fan", [[], ["disclosure"]]),
+        ("u turn on the lamp, no wait, the fan", [["self_correction"]]),
+        ("u turn on the lamp\na Done.\nu on second thought leave it off", [[], ["change_of_mind"]]),
+        ("u do something with the lamp\na What would you like?\nu set it to 40", [[], ["disclosure"]]),
+        (
+            "u set the lamp\na How bright should it be?\nu have you seen my keys\na How bright should it be?\nu 40",
+            [[], ["beside_the_point"], ["disclosure"]],
+        ),
+        ("u turn on the lamp\na Done.\nu close the curtain", [[], []]),
+        ("u no lights in the hall please", [[]]),
+    ],
+)
+def test_words_show_behaviours(dialogue, behaviours):
+    assert shown(texts(dialogue), "en") == [frozenset(found) for found in behaviours]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_rules_find_what_the_scripted_user_was_told_to_do_in_held_out_sentences(language):
+    for name, found in detected(language, 100).items():
+        assert found.right >= 5, name
+        assert found.precision > 0.85 and found.recall > 0.85, (name, found)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=30)), max_size=8))
+def test_every_utterance_is_judged_once_whatever_is_said(messages):
+    found = shown(messages, "en")
+    assert len(found) == sum(role == "user" and bool(text.strip()) for role, text in messages)
+    assert all(len(behaviours) <= 1 for behaviours in found)
+
+
+def test_the_sample_is_what_its_seeds_give():
+    assert PEOPLE.read_text(encoding="utf-8") == "".join(sample())
+
+
+def test_rates_are_shares_of_utterances_with_wilsons_intervals():
+    some = frozenset({"disclosure"})
+    found = rates([some, some, some, frozenset()])["disclosure"]
+    assert (found.share, found.n) == (0.75, 4) and found.low == pytest.approx(0.30, abs=0.01) and found.high < 1
+    assert set(rates([some])) == set(BEHAVIOURS) and rates([]) == {}
+
+
+def test_a_file_of_dialogues_is_read_and_its_rates_are_those_of_its_labels():
+    dialogues = read_dialogues(str(PEOPLE))
+    labels = [said.behaviours or () for one in dialogues for said in one.messages if said.role == "user"]
+    for name, rate in rates_in(dialogues).items():
+        assert rate.n == len(labels)
+        assert rate.share == pytest.approx(sum(name in of for of in labels) / len(labels), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "Expecting property name"),
+        ('{"messages": []}', "at least 1"),
+        ('{"messages": [{"content": "hello"}]}', "Field required"),
+        ('{"messages": [{"role": "user", "behaviours": ["rude"]}]}', "Input should be"),
+    ],
+)
+def test_a_line_that_is_no_dialogue_is_refused_with_its_number(tmp_path, line, why):
+    file = tmp_path / "people.jsonl"
+    file.write_text(PEOPLE.read_text(encoding="utf-8").splitlines()[0] + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=why) as refusal:
+        read_dialogues(str(file))
+    assert refusal.value.where == f"{file}:2"
+
+
+def test_a_dataset_that_is_empty_or_nowhere_is_refused(tmp_path):
+    (tmp_path / "none.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="no dialogue"):
+        read_dialogues(str(tmp_path / "none.jsonl"))
+    with pytest.raises(InputError, match="no such"):
+        read_dialogues(str(tmp_path / "nowhere"))
+
+
+@pytest.fixture(scope="module")
+def some_tasks(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("suite") / "smarthome-bench.jsonl"
+    write_suite(iter(read_suite("smarthome-bench")[::60]), path)
+    return path
+
+
+def figures(folder: Path) -> dict[str, dict]:
+    return {row["behaviour"]: row for row in json.loads((folder / "robustness.json").read_text())}
+
+
+def test_robustness_pairs_each_behaviour_with_the_same_tasks_told_at_once(tmp_path, some_tasks):
+    run_robustness(BenchRun(str(some_tasks), "expert", tmp_path / "expert"))
+    found = figures(tmp_path / "expert")
+    assert set(found) == set(BEHAVIOURS) and all(row["at_once"] == row["success"] == 1 for row in found.values())
+    for name, figure in found.items():
+        played = list(read_rows(tmp_path / "expert" / name / "results.jsonl"))
+        assert figure["n"] == len(played)
+        assert {row["id"] for row in played} <= {r["id"] for r in read_rows(tmp_path / "expert/at_once/results.jsonl")}
+
+
+def test_a_policy_that_hears_only_the_first_words_loses_by_second_thoughts(tmp_path, some_tasks):
+    run_robustness(BenchRun(str(some_tasks), "keywords", tmp_path / "keywords"))
+    found = figures(tmp_path / "keywords")["self_correction"]
+    assert found["change"] == pytest.approx(found["success"] - found["at_once"]) and found["change"] <= 0
+    assert found["change_interval"][0] <= found["change"] <= found["change_interval"][1]
+
+
+def test_robustness_continues_only_if_asked_and_plays_nothing_again(tmp_path, some_tasks):
+    arguments = ["bench", "robustness", str(some_tasks), "--model", "expert", "--limit", "6", "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    before = {file: file.read_bytes() for file in tmp_path.glob("out/*/journal/*.jsonl")}
+    with pytest.raises(InputError, match="results already"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    again = CliRunner().invoke(app, [*arguments, "--resume"])
+    assert again.exit_code == 0 and "change" in again.output
+    assert before == {file: file.read_bytes() for file in tmp_path.glob("out/*/journal/*.jsonl")}
+
+
+def test_where_people_tell_all_at_once_nothing_is_compared(tmp_path):
+    with pytest.raises(InputError, match="people tell all at once"):
+        run_robustness(BenchRun("simuhome", "expert", tmp_path / "out", limit=2))
+    assert not (tmp_path / "out").exists()
