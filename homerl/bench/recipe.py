@@ -79,7 +79,8 @@ class SuiteSettings(Model):
     def _of_one_kind(self) -> SuiteSettings:
         if self.benchmark and (self.recipe != default_recipe() or self.first_seed):
             raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
-        refuse_behaviours(suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe), self.user.behaviours)
+        world = suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe)
+        refuse_behaviours([world], self.user.behaviours)
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
         if self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:

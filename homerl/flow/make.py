@@ -27,7 +27,7 @@ from homerl.play.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import SharedEndpoint
 from homerl.users.make import Users
 from homerl.worlds.contract import NoBlueprint
-from homerl.worlds.registry import make_blueprint, told, world_of
+from homerl.worlds.registry import make_blueprint, part_for, told, world_of
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players
@@ -100,8 +100,9 @@ class Maker:
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
             client = StructuredClient(self.endpoints["author"], config.author)
-            author = world_of(recipe).llm_author
-            found = await author(recipe, config.split, seed, client, config.author.attempts, dropped)
+            part = part_for(recipe, seed)
+            author = world_of(part).llm_author
+            found = await author(part, config.split, seed, client, config.author.attempts, dropped)
             return found.blueprint, {"author": found.record | asdict(client.tally)}
         made = make_blueprint(recipe, config.split, seed, dropped)
         if config.paraphrase is None:

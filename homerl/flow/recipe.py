@@ -20,8 +20,8 @@ from homerl.play.course import AT_ONCE
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.worlds.contract import ExpertConfig, Split
-from homerl.worlds.registry import refuse_behaviours, refuse_user, world_of
-from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
+from homerl.worlds.registry import parts_in, refuse_behaviours, refuse_user, worlds_in
+from homerl.worlds.sources import AnyMixedRecipe, default_recipe
 
 Strategy = Literal["m1", "m2", "m3"]
 MODEL_ROLES = ("agent", "user", "author", "paraphrase")
@@ -37,8 +37,10 @@ class SynthesisConfig(Model):
     """How much to synthesise, from which blueprints, by whom, by which strategy."""
 
     blueprints: int = Field(1000, ge=1, description="Number of blueprints that are played.")
-    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The world's recipe of the blueprints.")
-    curriculum: tuple[AnyBlueprintRecipe, ...] = Field(
+    recipe: AnyMixedRecipe = Field(
+        default_factory=default_recipe, description="The world's recipe of the blueprints, or a mixture of several."
+    )
+    curriculum: tuple[AnyMixedRecipe, ...] = Field(
         (),
         description="Recipes that come before `recipe`; each of them, and `recipe`, has an equal share of the blueprints.",
     )
@@ -79,23 +81,25 @@ class SynthesisConfig(Model):
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> SynthesisConfig:
         recipes = (*self.curriculum, self.recipe)
-        for world in map(world_of, recipes):
-            if self.strategy == "m1" and world.role_play is None:
-                raise ValueError(f"strategy m1 cannot role-play in the world '{world.name}'")
-            refuse_user(world, self.user.kind)
-            refuse_behaviours(world, self.user.behaviours)
-            if self.author and world.llm_author is None:
-                raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
+        for worlds in map(worlds_in, recipes):
+            refuse_user(worlds, self.user.kind)
+            refuse_behaviours(worlds, self.user.behaviours)
+            for world in worlds:
+                if self.strategy == "m1" and world.role_play is None:
+                    raise ValueError(f"strategy m1 cannot role-play in the world '{world.name}'")
+                if self.author and world.llm_author is None:
+                    raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
         if self.strategy == "m1" and self.agent is None:
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
         if self.strategy == "m1" and self.user.behaviours != AT_ONCE:
             raise ValueError("strategy m1 has no blueprint, and so no wishes to tell: leave out `user.behaviours`")
-        if self.strategy == "m1" and any(recipe.one_answer for recipe in recipes):
-            named = ", ".join(f"`{recipe.toolset}`" for recipe in recipes if recipe.one_answer)
+        parts = [part for recipe in recipes for part in parts_in(recipe)]
+        if self.strategy == "m1" and any(part.one_answer for part in parts):
+            named = ", ".join(f"`{part.toolset}`" for part in parts if part.one_answer)
             raise ValueError(f"strategy m1 needs an agent that makes tool calls: name another toolset than {named}")
         return self
 
-    def recipe_of(self, index: int) -> AnyBlueprintRecipe:
+    def recipe_of(self, index: int) -> AnyMixedRecipe:
         """The blueprint recipe of the index-th blueprint: the curriculum's stages in equal shares, then `recipe`."""
         stages = (*self.curriculum, self.recipe)
         return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]

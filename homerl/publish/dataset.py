@@ -19,7 +19,7 @@ from homerl.flow.recipe import STRATEGIES, SynthesisConfig
 from homerl.play.trajectory import Outcome
 from homerl.publish.hub import check_token, upload
 from homerl.publish.schemas import file_name, formats, schemas
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import parts_in, world_of
 
 ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "README.md"
 FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # uploaded, with the schemas
@@ -89,7 +89,7 @@ def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, 
     made = facts["synthesis"]
     front = {
         "license": license,
-        "language": [world_of(made["recipe"]).language_of(made["recipe"])],
+        "language": [*dict.fromkeys(world_of(part).language_of(part) for part in parts_in(made["recipe"]))],
         "pretty_name": (repo or "smart-home dialogues").split("/")[-1],
         "task_categories": ["text-generation"],
         "tags": ["smart-home", "agents", "tool-use", "homerl", f"strategy-{made['strategy']}"],

@@ -19,7 +19,7 @@ from envs.documents import Document, InputError, read_json, read_yaml
 from homerl.flow.recipe import STRATEGIES
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import parts_in, world_of
 from homerl.worlds.sources import first_row
 from rewards.composite import REWARDS, SETTINGS
 
@@ -335,8 +335,9 @@ def _use(facts: Facts, adapter: bool) -> str:
 
 
 def _card(facts: Facts) -> Card:
-    """What the card shows of the world that the model was last trained on."""
-    return world_of(facts.played).card(facts.played)
+    """What the card shows of the world that the model was last trained on; of a mixture, of its first part."""
+    played = parts_in(facts.played)[0]
+    return world_of(played).card(played)
 
 
 def _serve(facts: Facts, adapter: bool) -> str:

@@ -2,8 +2,8 @@
 
 Invariants:
 - `extends: other.yaml` names the base. Mappings merge deeply; all other values, lists included, are replaced.
-- A mapping that names a source (`world`, `file` or `files`) replaces the base's mapping completely, unless the base names
-  the same source. Keys of one source have no meaning for another.
+- A mapping that names a source (`world`, `worlds`, `file` or `files`) replaces the base's mapping completely, unless the
+  base names the same source. Keys of one source have no meaning for another.
 - Command-line overrides (`--train.learning_rate 2e-6`) come last; their values are parsed as YAML.
 - Every key of the result has its place: file and line, or the command line.
 - No keys are known here except those that name a source. `envs.documents.validate` refuses unknown keys.
@@ -18,7 +18,7 @@ from envs.documents import Document, InputError, KeyPath, read_yaml
 from envs.documents.explain import did_you_mean
 
 COMMAND_LINE = "command line"
-SOURCES = ("file", "files", "world")  # keys that decide what the other keys of their mapping mean
+SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Document]:
@@ -119,8 +119,8 @@ def _merges(base: Any, top: Any) -> bool:
 
 
 def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
-    """The key that names the source of a mapping, with its value; None if there is none."""
-    return next(((key, data[key]) for key in SOURCES if key in data), None)
+    """The key that names the source of a mapping, with its value; None if there is none. All `worlds` are one source."""
+    return next(((key, data[key] if key != "worlds" else None) for key in SOURCES if key in data), None)
 
 
 # The command line

@@ -37,7 +37,7 @@ from homerl.users.make import Users, user_factory
 from homerl.users.rates import Rate, rates, rates_in
 from homerl.users.signs import shown
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, told, world_of
+from homerl.worlds.registry import begin, make_blueprint, told, world_of, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource
 
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
@@ -128,7 +128,7 @@ def audit_setup(recipe: Base, path: str) -> AuditSetup:
         setup = AuditSetup(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
     else:
         raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
-    if "llm" not in world_of(setup.recipe).users:
+    if any("llm" not in world.users for world in worlds_in(setup.recipe)):
         raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
     return setup
 

@@ -16,6 +16,7 @@ from homerl.recipe.base import Base
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
+from homerl.worlds.registry import parts_in
 
 GPU = "pip install 'homerl[gpu]'"
 
@@ -99,7 +100,8 @@ def on_hub(name: str) -> bool:
 def _data(recipe: Base) -> list[str]:
     data = getattr(recipe, "data", None)
     named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
-    files = [file for file in (getattr(blueprints, "file", None) for blueprints in named) if file]
+    sources = [part for source in named for part in parts_in(source)]
+    files = [source.file for source in sources if hasattr(source, "file")]
     missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
     if data is None or Path(data).exists() or not _looks_local(data):
         return missing

@@ -20,7 +20,7 @@ from homerl.train.credit.registry import modes
 from homerl.train.engines.contract import EngineKind
 from homerl.train.engines.registry import engines
 from homerl.worlds.registry import worlds
-from homerl.worlds.sources import BlueprintFile
+from homerl.worlds.sources import BlueprintFile, Mixture
 
 HEAD = """# Reference of recipes
 
@@ -28,9 +28,10 @@ Every key of every kind of [recipe](recipes.md). `scripts/regenerate` writes thi
 [JSON Schema](schemas/recipe.v1.json) of the same for editors (`homerl schemas`).
 
 A file writes a key within its sections, the command line by its whole path: `--rlve.kl 0.01`. `[]` in a path is any item of
-a list; the command line replaces lists whole. A default of `{}` is a section with the defaults of its own keys. A section
-that stands at several places is listed once.
+a list; the command line replaces lists whole. `NAME` in a path is a name of your own. A default of `{}` is a section with
+the defaults of its own keys. A section that stands at several places is listed once.
 """
+ITEM = {"array": "[]", "object": ".NAME"}  # what stands in a path for an item of a list, or of a mapping by names
 COLUMNS = ("key", "type", "default", "")
 BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
 
@@ -51,8 +52,8 @@ class Section:
     def title(self) -> str:
         """The path and, if several models may stand there, which one this is."""
         world = next((world.name for world in worlds().values() if name_of(world.recipe) == self.model), None)
-        source = f", world {world}" if world else ", a file" if self.model == name_of(BlueprintFile) else ""
-        return f"`{self.path}`{source}"
+        others = {name_of(BlueprintFile): ", a file", name_of(Mixture): ", a mixture"}
+        return f"`{self.path}`{f', world {world}' if world else others.get(self.model, '')}"
 
 
 def reference() -> str:
@@ -74,7 +75,7 @@ def find_sections() -> dict[str, Section]:
 
     def visit(model: str, above: str, kind: str) -> None:
         for key, schema in definitions()[model]["properties"].items():
-            path = f"{above}{key}{'[]' if schema.get('type') == 'array' else ''}"
+            path = f"{above}{key}{ITEM.get(schema.get('type', ''), '') if refs(schema) else ''}"
             for inner in ordered_refs(schema):
                 sections.setdefault(inner, Section(inner)).places.setdefault(path, []).append(kind)
                 visit(inner, f"{path}.", kind)

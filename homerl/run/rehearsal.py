@@ -31,7 +31,7 @@ def rehearse(recipe: Base) -> list[str]:
     """
     weights = getattr(recipe, "rewards", RewardWeights())
     lines = []
-    for key, source, split, first in _sources(recipe):
+    for key, source, split, first in _parts(recipe):
         blueprint = _first_blueprint(key, source, split, first)
         episode = begin(blueprint, EpisodeLimits())
         world = world_of(blueprint)
@@ -46,6 +46,17 @@ def rehearse(recipe: Base) -> list[str]:
         ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
         lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
     return lines
+
+
+def _parts(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:
+    """The sources with each part of a mixture by itself."""
+    for key, source, split, first in _sources(recipe):
+        mixed = getattr(source, "worlds", None)
+        if mixed is None:
+            yield key, source, split, first
+        else:
+            for name, part in mixed.items():
+                yield f"{key}.worlds.{name}", part.recipe, split, first
 
 
 def _sources(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:

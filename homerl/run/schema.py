@@ -22,7 +22,7 @@ from homerl.publish.schemas import DRAFT
 from homerl.recipe.load import shipped_recipes
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
-from homerl.worlds.sources import BlueprintFile
+from homerl.worlds.sources import BlueprintFile, Mixture
 
 FILE = "recipe.v1.json"
 REF = "#/$defs/"
@@ -49,7 +49,7 @@ def name_of(model: type[BaseModel]) -> str:
 
 @cache
 def _generated() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
-    models = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile]
+    models = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile, Mixture]
     named, schema = models_json_schema([(model, "validation") for model in models])
     return {model: found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema["$defs"]
 

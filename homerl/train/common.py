@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +99,18 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     state = PartialState(cpu=recipe.cpu, timeout=collective_timeout(recipe))
     if state.is_main_process and not (folder / "tokenizer_config.json").exists():
         making = folder.with_name("scratch.making")
-        make_tiny(rows, json.loads(rows[0]["tools"]), recipe.model.from_scratch, recipe.seed, making)
+        make_tiny(rows, tools_in(rows), recipe.model.from_scratch, recipe.seed, making)
         shutil.rmtree(folder, ignore_errors=True)
         making.rename(folder)
     state.wait_for_everyone()
     return str(folder)
+
+
+def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tools of all rows, each once, in the order of the rows: worlds and toolsets may be mixed."""
+    listings = dict.fromkeys(row["tools"] for row in rows)
+    tools = {json.dumps(tool): tool for listing in listings for tool in json.loads(listing)}
+    return [*tools.values()]
 
 
 def load_tokenizer(source: str) -> Any:

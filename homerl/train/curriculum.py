@@ -21,6 +21,7 @@ from typing import Any
 
 from envs.documents import InputError
 from homerl.play.trajectory import read_rows
+from homerl.train.balance import Balance
 from homerl.train.recipe import BlueprintSource, CurriculumSettings
 
 LEAST = 0.1  # probability of playing a blueprint that is never or always solved
@@ -45,6 +46,8 @@ class Curriculum:
         self, settings: CurriculumSettings, source: BlueprintSource, seed: int, difficulty: Mapping[int, float] | None = None
     ) -> None:
         self.settings, self.source, self.seed = settings, source, seed
+        parts = source.recipe.part_of if settings.temperature else None
+        self.balance = Balance(parts, settings.temperature) if parts and settings.temperature else None
         self.difficulty = difficulty or {}
         self.position = self.passed_over = self.count = 0
         self.tally: dict[int, tuple[float, int]] = {}
@@ -93,6 +96,9 @@ class Curriculum:
         An older rate counts half after each update, since the policy changes.
         """
         by_seed: dict[int, list[bool]] = {}
+        results = list(results)
+        if self.balance:
+            self.balance.learn(results)
         for seed, success in results:
             by_seed.setdefault(seed, []).append(success)
         for seed, successes in by_seed.items():
@@ -112,6 +118,7 @@ class Curriculum:
         unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
         return {
             "position": self.position, "passed_over": self.passed_over, "count": self.count, "tally": tally,
+            "parts": dict(self.balance.rates) if self.balance else {},
             "held": [list(place) for place in self._unused()],
             "unfinished": [[number, *place] for number, place in sorted(unfinished)],
         }  # fmt: skip
@@ -121,6 +128,8 @@ class Curriculum:
         self.position, self.passed_over, self.count = state["position"], state["passed_over"], state["count"]
         self.tally = {seed: (success, plays) for seed, success, plays in state["tally"]}
         self.held = [(position, seed) for position, seed in state["held"]]
+        if self.balance:
+            self.balance.load(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
     def _unused(self) -> list[Place]:
@@ -131,13 +140,13 @@ class Curriculum:
         """Whether to play a blueprint. With `by: success` the probability is 4p(1-p), which grows with the variance of the
         outcome.
 
-        A blueprint without a known success rate p is always played.
+        A blueprint without a known success rate p is always played, as far as the balance of worlds lets it.
         """
-        if self.settings.by != "success" or seed not in self.tally:
-            return True
-        success, _ = self.tally[seed]
-        chance = max(LEAST, 4 * success * (1 - success))
-        return random.Random(f"take {self.seed} {position}").random() < chance
+        chance = self.balance.chance(seed) if self.balance else 1.0
+        if self.settings.by == "success" and seed in self.tally:
+            success, _ = self.tally[seed]
+            chance *= max(LEAST, 4 * success * (1 - success))
+        return chance == 1.0 or random.Random(f"take {self.seed} {position}").random() < chance
 
     def _at(self, position: int) -> int:
         lap, place = divmod(position, self.source.count)

@@ -17,7 +17,7 @@ from typing import Any
 from envs.documents import write_atomic
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
-from homerl.train.supply import RankContext, episode_metrics, hash_seed, rollout_summary
+from homerl.train.supply import RankContext, episode_metrics, hash_seed, part_metrics, rollout_summary
 from homerl.worlds.registry import make_blueprint, told
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
@@ -47,7 +47,8 @@ class Evaluation:
         rows = self.ranks.gather([rollout_summary(rollout) for rollout in played])
         counted = [row for row in rows if row["played"].counts]
         figures = episode_metrics(counted) if counted else {}
-        return {f"eval/{name}": figures[name] for name in KEPT if figures} | {"eval/counted": len(counted) / len(rows)}
+        kept = {name: figures[name] for name in KEPT if figures} | part_metrics(counted, blueprint_recipe)
+        return {f"eval/{name}": value for name, value in kept.items()} | {"eval/counted": len(counted) / len(rows)}
 
     def keep(self, update: int, figures: dict[str, float], save: Callable[[str], None]) -> bool:
         """Save the model if it has the highest success rate so far, and return whether it does. All ranks agree on this."""

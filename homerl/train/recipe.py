@@ -18,8 +18,8 @@ from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.plugin_keys import keys_of
 from homerl.train.tiny import TinyConfig
-from homerl.worlds.registry import refuse_behaviours, refuse_user, world_of
-from homerl.worlds.sources import AnyBlueprintSource, default_recipe
+from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
+from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
 
 AUTO: Literal["auto"] = "auto"
@@ -165,6 +165,13 @@ class CurriculumSettings(Model):
     refill: int = Field(
         0, ge=0, description="Most times that a group whose rollouts teach nothing is replaced by one of another blueprint."
     )
+    temperature: float | None = Field(
+        None,
+        gt=0,
+        description="For a mixture of worlds: groups go to the parts in which the policy sometimes succeeds and sometimes "
+        "fails. A part is drawn by its weight times (4p(1-p))^(1/temperature), with p its success rate. Null draws by the "
+        "weights alone.",
+    )
     prefix: PrefixSettings | None = Field(
         None, description="Groups that begin within a dialogue of the expert; null begins all with the user's first words."
     )
@@ -250,7 +257,8 @@ class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on; by a recipe, or a `file` of one's own (JSON Lines)."""
 
     recipe: AnyBlueprintSource = Field(
-        default_factory=default_recipe, description="The world's recipe of the blueprints, or a file of them."
+        default_factory=default_recipe,
+        description="The world's recipe of the blueprints, a file of them, or a mixture of several worlds.",
     )
     count: int = Field(10000, ge=1, description="Number of blueprints; after the last the first one comes again.")
     first_seed: int = Field(1_000_000, description="Seed of the first blueprint; the others follow it.")
@@ -293,7 +301,9 @@ class EvaluationSettings(Model):
     count: int = Field(100, ge=1, description="Number of held-out blueprints that are played.")
     first_seed: int = Field(900_000, description="Seed of the first held-out blueprint; the others follow it.")
     recipe: AnyBlueprintSource | None = Field(
-        None, description="The world's recipe of the blueprints, or a file of them; null is that of the training blueprints."
+        None,
+        description="The world's recipe of the blueprints, a file of them, or a mixture; null is that of the training "
+        "blueprints.",
     )
 
 
@@ -324,9 +334,18 @@ class RLVESections(Base):
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:
-        world = world_of(self.blueprints.recipe)
-        refuse_user(world, self.user.kind)
-        refuse_behaviours(world, self.user.behaviours)
+        worlds = worlds_in(self.blueprints.recipe)
+        refuse_user(worlds, self.user.kind)
+        refuse_behaviours(worlds, self.user.behaviours)
+        return self
+
+    @model_validator(mode="after")
+    def _has_parts_to_balance(self) -> RLVESections:
+        if self.rlve.curriculum.temperature is not None and not isinstance(self.blueprints.recipe, Mixture):
+            raise ValueError(
+                "`rlve.curriculum.temperature` is for blueprints of several worlds: write `blueprints.recipe.worlds`, or "
+                "leave it out"
+            )
         return self
 
 

@@ -48,7 +48,7 @@ from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_untrainable, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
-from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed
+from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics
 from homerl.train.tensors import SampledTokens, ledgers, sampled_tokens
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
@@ -284,7 +284,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
-        metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares
+        parts = part_metrics(batch.rows, self.recipe.blueprints.recipe)
+        metrics = signal.metrics() | episode_metrics(batch.rows) | parts | batch.shares
         for name, value in (metrics | self.player.metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)

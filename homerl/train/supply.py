@@ -192,6 +192,20 @@ def rollout_summary(rollout: Rollout) -> dict[str, Any]:
     }
 
 
+def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, float]:
+    """Success and progress by part of a mixture of worlds, named `world/PART/...`; nothing of another source."""
+    if not hasattr(source, "part_of"):
+        return {}
+    by_part: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_part[source.part_of(row["seed"])].append(row)
+    return {
+        f"world/{name}/{figure}": sum(row[figure] for row in found) / len(found)
+        for name, found in sorted(by_part.items())
+        for figure in ("success", "progress")
+    }
+
+
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries."""
     n = len(rows)

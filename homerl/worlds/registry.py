@@ -1,13 +1,13 @@
 """The registry of worlds, and the functions that look up the world of a blueprint or a recipe.
 
 Invariants: a world is found by its folder (see `homerl.worlds`); data without `world` belongs to the default world; an
-unknown name raises an `InputError` that lists the known worlds.
+unknown name raises an `InputError` that lists the known worlds; only a mixture (`sources.py`) has `worlds`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,28 @@ def worlds() -> Mapping[str, WorldAdapter]:
 def default_world() -> WorldAdapter:
     """The world of blueprints and recipes that name none."""
     return next(iter(worlds().values()))
+
+
+def parts_in(source: Any) -> Sequence[Any]:
+    """The sources that a source of blueprints consists of: those of the parts of a mixture, else itself alone.
+
+    A source is a model or plain data.
+    """
+    if isinstance(source, Mapping):
+        return [part["recipe"] for part in source["worlds"].values()] if "worlds" in source else [source]
+    mixed = getattr(source, "worlds", None)
+    return [part.recipe for part in mixed.values()] if mixed else [source]
+
+
+def worlds_in(source: Any) -> Sequence[WorldAdapter]:
+    """The worlds of a source of blueprints, one for each part."""
+    return [*map(world_of, parts_in(source))]
+
+
+def part_for(source: Any, seed: int) -> Any:
+    """The source that makes the blueprint of a seed: that of the part of a mixture which the seed draws, else itself."""
+    mixed = getattr(source, "worlds", None)
+    return mixed[source.part_of(seed)].recipe if mixed else source
 
 
 def world_of(data: Any) -> WorldAdapter:
@@ -60,34 +82,40 @@ def restored(data: Mapping[str, Any]) -> Situation:
 
 
 def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-    """Make the blueprint of a seed, in the recipe's world. A `BlueprintFile` reads it instead of making it."""
-    take = getattr(recipe, "take", None)  # only a `BlueprintFile` has `take`
-    return take(split, seed) if take else world_of(recipe).make_blueprint(recipe, split, seed, dropped)
+    """Make the blueprint of a seed, in the recipe's world, or in that of its part. A `BlueprintFile` reads it instead."""
+    source = part_for(recipe, seed)
+    take = getattr(source, "take", None)  # only a `BlueprintFile` has `take`
+    return take(split, seed) if take else world_of(source).make_blueprint(source, split, seed, dropped)
 
 
 def told(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
     """The blueprint with its wishes told as the behaviours have it; `recipe` is what it was made from.
 
-    Raises `InputError` if the people of its world tell all at once.
+    Raises `InputError` if the people of its world tell all at once. In a mixture they do so, and others do not.
     """
+    source = part_for(recipe, blueprint.seed)
     if behaviours == AT_ONCE:
         return blueprint
     if (tell := world_of(blueprint).tell) is None:
+        if source is not recipe:
+            return blueprint
         raise InputError(f"in the world '{world_of(blueprint).name}' people tell all at once", "behaviours", "leave it out")
-    return tell(blueprint, behaviours, recipe)
+    return tell(blueprint, behaviours, source)
 
 
-def refuse_behaviours(world: WorldAdapter, behaviours: Behaviours) -> None:
-    """Raise `ValueError` if the people of the world cannot behave so."""
-    if behaviours != AT_ONCE and world.tell is None:
-        raise ValueError(f"in the world '{world.name}' people tell all at once: leave out `behaviours`")
+def refuse_behaviours(worlds: Sequence[WorldAdapter], behaviours: Behaviours) -> None:
+    """Raise `ValueError` if the people of none of the worlds can behave so."""
+    if behaviours != AT_ONCE and not any(world.tell for world in worlds):
+        named = " and ".join(f"'{world.name}'" for world in worlds)
+        raise ValueError(f"in the world {named} people tell all at once: leave out `behaviours`")
 
 
-def refuse_user(world: WorldAdapter, kind: str) -> None:
-    """Raise `ValueError` if no user of this kind can speak in the world."""
-    if kind not in world.users:
-        known = " or ".join(f"`user: {{kind: {kind}}}`" for kind in world.users)
-        raise ValueError(f"in the world '{world.name}' no such user can speak: write {known}")
+def refuse_user(worlds: Sequence[WorldAdapter], kind: str) -> None:
+    """Raise `ValueError` if no user of this kind can speak in one of the worlds."""
+    for world in worlds:
+        if kind not in world.users:
+            known = " or ".join(f"`user: {{kind: {kind}}}`" for kind in world.users)
+            raise ValueError(f"in the world '{world.name}' no such user can speak: write {known}")
 
 
 @cache

@@ -1,10 +1,12 @@
-"""The sources of blueprints that a recipe can name: a world's own blueprint recipe, or a file of blueprints.
+"""The sources of blueprints that a recipe can name: a world's own blueprint recipe, a file of blueprints, or a mixture.
 
-Invariants: the key `world` of a mapping selects the model that validates it; the union types cover every known world.
+Invariants: the key `world` of a mapping selects the model that validates it; the union types cover every known world; which
+part of a mixture makes a blueprint is a pure function of the blueprint's seed.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +47,7 @@ class BlueprintFile(Model):
 
 
 FILE = BlueprintFile.__name__  # its tag; the tag of a world's recipe is the world's name
+MIXTURE = "Mixture"
 
 
 def first_row(file: Path) -> dict[str, Any]:
@@ -58,12 +61,15 @@ def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
 
 
 def _kind(data: Any) -> str | None:
-    """The tag of the model that validates a source, for pydantic's discriminated union: the name of its world, or `FILE`.
+    """The tag of the model that validates a source, for pydantic's discriminated union: the name of its world, `FILE` or
+    `MIXTURE`.
 
     None stands for data that is neither a mapping nor a model.
     """
     if "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile):
         return FILE
+    if "worlds" in data if isinstance(data, Mapping) else hasattr(data, "worlds"):
+        return MIXTURE
     if not isinstance(data, Mapping | Model):
         return None
     name = data.get("world") if isinstance(data, Mapping) else getattr(data, "world", None)
@@ -77,11 +83,42 @@ def default_recipe() -> Any:
 
 if TYPE_CHECKING:
     AnyBlueprintRecipe = Any
-    AnyBlueprintSource = Any
+    AnyPart = Any
 else:
     _recipes = tuple(Annotated[world.recipe, Tag(name)] for name, world in worlds().items())
     _file = Annotated[BlueprintFile, Tag(FILE)]
     _remedy = f"write a mapping with `world:` set to one of {', '.join(worlds())}"
     _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
-    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], _by_kind]
+    AnyPart = Annotated[Union[(*_recipes, _file)], _by_kind]
+
+
+class Part(Model):
+    """A part of a mixture: a source, and how often it is drawn."""
+
+    weight: float = Field(1.0, gt=0, description="How often a blueprint is of this part, relative to the other parts.")
+    recipe: AnyPart = Field(
+        default_factory=default_recipe, description="The world's recipe of the part's blueprints, or a file of them."
+    )
+
+
+class Mixture(Model):
+    """Blueprints of several worlds, toolsets or languages. The seed of a blueprint draws its part."""
+
+    worlds: dict[str, Part] = Field(
+        min_length=1, description="The parts by names of your own, such as `english` and `chinese`."
+    )
+
+    def part_of(self, seed: int) -> str:
+        """The name of the part that makes the blueprint of a seed."""
+        weights = [part.weight for part in self.worlds.values()]
+        return random.Random(f"part {seed}").choices([*self.worlds], weights)[0]
+
+
+if TYPE_CHECKING:
+    AnyMixedRecipe = Any
+    AnyBlueprintSource = Any
+else:
+    _mixture = Annotated[Mixture, Tag(MIXTURE)]
+    AnyMixedRecipe = Annotated[Union[(*_recipes, _mixture)], _by_kind]
+    AnyBlueprintSource = Annotated[Union[(*_recipes, _file, _mixture)], _by_kind]
