@@ -154,7 +154,7 @@ class Episode:
     def act(self, reply: Reply) -> Step:
         """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached."""
         reply = replace(reply, message=copy_of(reply.message))  # the agent may go on to change its own
-        decision, situation = self._decision(), self.situation
+        decision, situation = self.decision(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
         meant = situation.stands_for(reply)
@@ -248,7 +248,11 @@ class Episode:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
-    def _decision(self) -> str:
+    def cut(self) -> None:
+        """Leave the episode as it is, before the agent acts again."""
+        self.outcome = Outcome.CUT
+
+    def decision(self) -> str:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
         turn it is (`homerl/train/credit`). Words do not matter, nor devices that are settled or that nobody asked about.
         """

@@ -36,6 +36,7 @@ SPEAKERS = (
     Outcome.WORLD_ERROR,
     Outcome.INFRA_ERROR,
     Outcome.AGENT_FAILURE,
+    Outcome.CUT,
 )  # not decided by world and limits
 
 
@@ -91,7 +92,7 @@ def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterat
                 yield f"step {number}: there is a message of it, but no record"
                 return
             step = episode.act(Reply(expected.message, malformed(expected)))
-            last = number == len(stored.steps)
+            last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
             unheld = absent[number - 1] if absent else frozenset()
             step = _holding(step, expected, last, unheld)
             yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))

@@ -30,11 +30,12 @@ class Outcome(StrEnum):
     USER_ERROR = "user_error"
     WORLD_ERROR = "world_error"
     INFRA_ERROR = "infra_error"
+    CUT = "cut"  # left on purpose before its end
 
     @property
     def counts(self) -> bool:
         """Whether the outcome says something about the agent. Episodes with other outcomes are retried, then dropped."""
-        return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT)
+        return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT, Outcome.CUT)
 
     @classmethod
     def of(cls, boundary: Boundary) -> Outcome:

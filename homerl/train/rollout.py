@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import fsum
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
@@ -24,7 +25,7 @@ from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
 from homerl.train.credit.contract import CreditInput, Fork, ForkPlan
 from homerl.train.waiting import EpisodeTimer, WaitTimes
@@ -42,13 +43,15 @@ ForkPoint = tuple[Episode, PolicyAgent]
 @dataclass(frozen=True)
 class Rollout:
     """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
-    name. The first `made` steps are the expert's (`prefixes`), which the policy only read.
+    name. The first `made` steps are the expert's (`prefixes`), which the policy only read. `cut` is the state in which it
+    was left before its end.
     """
 
     trajectory: Trajectory
     ledger: TokenLedger
     fork: Fork | None = None
     made: int = 0
+    cut: str | None = None
 
     @property
     def rewards(self) -> list[float]:
@@ -63,8 +66,21 @@ class Rollout:
     @property
     def credit_input(self) -> CreditInput:
         """What a credit mode needs to know of the rollout."""
-        decisions = [step.decision for step in self.trajectory.steps[self.made :]]
-        return CreditInput(self.rewards[self.made :], self.trajectory.outcome.counts, decisions, self.fork)
+        own = slice(self.made, None)
+        decisions = [step.decision for step in self.trajectory.steps[own]]
+        counts = self.trajectory.outcome.counts
+        return CreditInput(self.rewards[own], counts, decisions, self.fork, self.cut, self.surprise[own])
+
+    @property
+    def surprise(self) -> list[float]:
+        """The mean -log p of the tokens sampled in each step, in nats; 0 for steps that were not sampled here.
+
+        Tokens whose log-probability the sampler could not tell (NaN) count as 0.
+        """
+        ledger, steps = self.ledger, len(self.trajectory.steps)
+        spans = [(0, 0) if i < ledger.shared else span for i, span in enumerate(ledger.spans[:steps])]
+        known = [[p for p in ledger.logprobs[start:end] if p == p] for start, end in spans]
+        return [-fsum(logprobs) / max(1, len(logprobs)) for logprobs in known]
 
 
 @dataclass(frozen=True)
@@ -117,40 +133,46 @@ class Player:
         return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
 
     async def _tree(self, opening: Episode, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
-        """Play the roots from the start and the siblings from their forks. A sibling whose fork was not reached becomes a
-        root.
+        """Play the roots from the start and the siblings from their forks, which the plan draws before or chooses after. A
+        sibling whose fork was not reached becomes a root.
         """
-        forks = plan(len(seeds), random.Random(f"forks {seeds[0]}"))
+        rng = random.Random(f"forks {seeds[0]}")
+        forks = list(plan.draw(len(seeds), rng))
         count = sum(fork is None for fork in forks)
-        recorders = [ForkRecorder({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
+        at = [None if plan.choose else {fork.step for fork in forks if fork and fork.parent == i} for i in range(count)]
+        recorders = [*map(ForkRecorder, at)]
         roots = await asyncio.gather(*(self._one(opening, seeds[i], recorder=w) for i, w in enumerate(recorders)))
+        if plan.choose:
+            forks += plan.choose([root.credit_input for root in roots], len(seeds) - len(forks), rng)
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
             point = recorders[fork.parent].points.get(fork.step)
             if point is None:
                 return await self._one(opening, seed)
-            return replace(await self._one(opening, seeds[fork.parent], point), fork=fork)
+            return replace(await self._one(opening, seeds[fork.parent], point, steps=fork.steps), fork=fork)
 
         rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, opening: Episode, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None
-    ) -> Rollout:
+        self, opening: Episode, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None,
+        steps: int | None = None,
+    ) -> Rollout:  # fmt: skip
         for attempt in range(RETRIES + 1):
             turns = EpisodeTimer(self.waiting)
             episode, agent = self._begin(opening, point, turns)
             if recorder:
                 recorder.points.clear()
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, RecordedAgent(agent, recorder) if recorder else agent, user, seed)
+            trajectory = await play(episode, RecordedAgent(agent, recorder) if recorder else agent, user, seed, steps)
             turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
         begin = time.perf_counter()
         made = len(opening.steps) if point is None else 0
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made)
+        cut = episode.decision() if trajectory.outcome is Outcome.CUT else None
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made, cut=cut)
         self.waiting.rewarding += time.perf_counter() - begin
         return rollout
 
@@ -163,14 +185,14 @@ class Player:
 
 
 class ForkRecorder:
-    """Records copies of a root's episode and agent before the given steps."""
+    """Records copies of a root's episode and agent before the given steps, or before every step (None)."""
 
-    def __init__(self, at: Collection[int]) -> None:
+    def __init__(self, at: Collection[int] | None) -> None:
         self.at, self.points = at, dict[int, ForkPoint]()
 
     def record(self, episode: Episode, agent: PolicyAgent) -> None:
         """Copy the episode and the agent, if the episode is at one of the steps."""
-        if len(episode.steps) in self.at:
+        if self.at is None or len(episode.steps) in self.at:
             self.points[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
 
 

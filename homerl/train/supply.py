@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome
 from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, in_groups, mode_of, rule_of, teaches
 from homerl.train.curriculum import Curriculum, Draw
@@ -114,7 +115,7 @@ class Supply:
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.made]
-            tried += [(seed, played.trajectory.success) for played in from_start if played.credit_input.counts]
+            tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts and r.cut is None]
             if teaches([rollout.credit_input for rollout in rollouts], self.settings.gamma):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
@@ -198,7 +199,8 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
         return {}
     by_part: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_part[source.part_of(row["seed"])].append(row)
+        if row["outcome"] != Outcome.CUT:
+            by_part[source.part_of(row["seed"])].append(row)
     return {
         f"world/{name}/{figure}": sum(row[figure] for row in found) / len(found)
         for name, found in sorted(by_part.items())
@@ -207,7 +209,11 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries."""
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
+
+    Rollouts that were cut on purpose do not count.
+    """
+    rows = [row for row in rows if row["outcome"] != Outcome.CUT]
     n = len(rows)
     outcomes: dict[str, int] = defaultdict(int)
     faults = Counter(row["fault"] for row in rows if row["fault"])

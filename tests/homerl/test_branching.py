@@ -9,10 +9,14 @@ import torch
 from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import InfraError
+from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.branch import BranchSettings, planned
+from homerl.train.credit.registry import mode_of
+from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player
+from homerl.train.supply import episode_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import restored
@@ -24,9 +28,9 @@ FORKS = planned(BranchSettings(roots=2, siblings=3, horizon=2))
 
 @pytest.fixture
 def player(model, tokenizer):
-    def make(make_user=ScriptedUser) -> Player:
+    def make(make_user=ScriptedUser, forks=FORKS) -> Player:
         engine = TransformersEngine(model, tokenizer, 16)
-        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, FORKS, group=8)
+        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, forks, group=8)
 
     return make
 
@@ -54,8 +58,6 @@ def test_siblings_share_the_roots_prefix_and_nothing_else(player, task, tokenize
 
 
 def test_every_rollout_replays_from_its_blueprint(player, task):
-    from homerl.play.reverify import first_difference
-
     assert [first_difference(rollout.trajectory, restored) for rollout in tree(player(), task)] == [None] * 8
 
 
@@ -111,3 +113,47 @@ def test_forks_can_be_played_inside_a_running_loop(player, task):
         return await player().play_all([make_blueprint(task, "train", 3)] * 8, list(range(8)))
 
     assert len(asyncio.run(inside())) == 8
+
+
+# counterfactual: siblings of one step
+
+
+def counterfactual(by: str) -> RLVESettings:
+    return RLVESettings(credit="counterfactual", group=8, counterfactual={"roots": 4, "siblings": 2, "by": by, "horizon": 1})
+
+
+@pytest.mark.parametrize("by", ["surprise", "random"])
+def test_counterfactual_siblings_take_one_step_and_are_left_where_the_agent_would_act_again(player, task, by):
+    settings = counterfactual(by)
+    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
+    siblings = [rollout for rollout in rollouts if rollout.fork]
+    assert len(rollouts) == 8 and siblings and any(sibling.cut for sibling in siblings)
+    for sibling in siblings:
+        root, step = rollouts[sibling.fork.parent], sibling.fork.step
+        assert len(sibling.trajectory.steps) == step + 1 == len(sibling.credit_input.rewards)
+        assert sibling.trajectory.steps[:step] == root.trajectory.steps[:step] and sibling.lengths[step] > 0
+        assert (sibling.cut is None) == (sibling.trajectory.outcome is not Outcome.CUT)
+        assert sibling.credit_input.surprise[:step] == [0.0] * step and sibling.credit_input.surprise[step] > 0
+    if by == "surprise":
+        most = max(max(r.credit_input.surprise) for r in rollouts if r.fork is None)
+        assert any(rollouts[s.fork.parent].credit_input.surprise[s.fork.step] == most for s in siblings)
+    credit = mode_of(settings).rule([rollout.credit_input for rollout in rollouts], settings)
+    assert [len(row) for row in credit] == [len(rollout.trajectory.steps) for rollout in rollouts]
+    assert mode_of(settings).metrics([[r.credit_input for r in rollouts]], settings)["counterfactual/share"] > 0
+
+
+def test_a_cut_rollout_replays_and_is_no_failure_of_the_policy(player, task):
+    settings = counterfactual("surprise")
+    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
+    assert [first_difference(rollout.trajectory, restored) for rollout in rollouts] == [None] * 8
+    figures = episode_metrics([rollout_summary(rollout) for rollout in rollouts])
+    outcomes = {name: share for name, share in figures.items() if name.startswith("outcome/")}
+    assert "outcome/cut" not in outcomes and sum(outcomes.values()) == pytest.approx(1)
+
+
+def test_a_state_in_which_a_sibling_is_left_is_named_as_the_root_names_it(player, task):
+    """Else no value would be known of it: with the root's own words, a sibling is left where the root decided next."""
+    settings = counterfactual("surprise")
+    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
+    known = {step.decision for r in rollouts if r.fork is None for step in r.trajectory.steps}
+    assert {s.cut for s in rollouts if s.cut} & known

@@ -1,17 +1,21 @@
 """Credit: golden figures by hand, TRL's own formula, and what must hold of any group."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from trl.trainer.utils import nanstd
 
 from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.registry import assign, rule_of, teaches
+from homerl.train.credit.counterfactual import CounterfactualSettings, counterfactual_credit
+from homerl.train.credit.registry import assign, mode_of, rule_of, teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import Values, state_credit
@@ -293,6 +297,92 @@ def test_branch_credit_is_unbiased():
     ended_before_1, ended_before_2 = 1 - chance[0], 1 - chance[0] * chance[1]
     expected = roots + 3 * (ended_before_1 + ended_before_2) / 2
     assert total / n == pytest.approx(expected * gradient, abs=0.02)
+
+
+# counterfactual
+
+
+RANDOM, SURPRISE = (CounterfactualSettings(roots=2, siblings=2, by=by) for by in ("random", "surprise"))
+ROOTS = [CreditInput([1.0, 1.0], True, ["a", "b"]), CreditInput([0.0, 0.0], True, ["a", "c"])]
+
+
+def one_step(reward: float, cut: str | None, parent: int = 0) -> CreditInput:
+    return CreditInput([reward], True, ["a"], Fork(parent, 0, 1), cut)
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "siblings"),
+    [  # V without the forked root 0 is what root 1 has: 0 everywhere it was, and its mean at an index elsewhere
+        (RANDOM, (1 - 0.5) / 3, [(0 - 1) / 3, (1 - 0.5) / 3]),
+        (SURPRISE, 0.0, [-1 / 2, 1 / 2]),
+    ],
+)
+def test_counterfactual_credit_by_hand(settings, own, siblings):
+    group = [*ROOTS, one_step(0.0, "c"), one_step(1.0, "b")]
+    credit = counterfactual_credit(group, settings, shrink=0.0)
+    assert credit[0][0] == pytest.approx(own) and [row[0] for row in credit[2:]] == pytest.approx(siblings)
+    assert credit[0][1:] + credit[1] == pytest.approx(flat(state_credit(ROOTS, shrink=0.0))[1:])
+
+
+def test_what_follows_a_sibling_is_judged_by_the_roots_that_were_there():
+    """To be left where another root went on to earn is worth more than to be left where it earned nothing."""
+    roots = [CreditInput([0.0, earned], True, ["a", state]) for state, earned in (("c", 0.0), ("b", 4.0), ("c", 0.0))]
+    group = [*roots, one_step(0.0, "b"), one_step(0.0, "c")]
+    good, bad = (row[0] for row in counterfactual_credit(group, SURPRISE, shrink=1.0)[3:])
+    assert good > 0 > bad
+
+
+def test_counterfactual_rewards_that_are_constant_teach_nothing():
+    group = [CreditInput([1.0], True, ["a"])] * 2 + [one_step(1.0, None)] * 2
+    assert not any(flat(counterfactual_credit(group, RANDOM))) and not any(flat(counterfactual_credit(group, SURPRISE)))
+
+
+@given(st.integers(2, 5), st.integers(2, 4), st.integers(0, 9), st.sampled_from(["random", "surprise"]))
+def test_a_counterfactual_plan_uses_the_budget_for_single_steps_of_roots(roots, siblings, more, by):
+    settings = CounterfactualSettings(roots=roots, siblings=siblings, by=by)
+    group = roots + siblings + more
+    mode = mode_of(RLVESettings(credit="counterfactual", group=group, counterfactual=settings))
+    found = mode.forks(RLVESettings(credit="counterfactual", group=group, counterfactual=settings))
+    forks = list(found.draw(group, random.Random(0)))
+    if found.choose:
+        played = [CreditInput([0.0] * 3, True, ["s"] * 3, surprise=[0.1, i / 10, 0.0]) for i in range(roots)]
+        forks += found.choose(played, group - len(forks), random.Random(0))
+        assert forks[roots : roots + siblings] == [Fork(roots - 1, 1, 1)] * siblings or roots == 2
+    assert len(forks) == group and forks[:roots] == [None] * roots
+    assert all(fork.parent < roots and fork.steps == 1 for fork in forks[roots:])
+
+
+def gradient_of(settings: CounterfactualSettings, kept: bool = False, n: int = 40000) -> float:
+    """The mean of Σ A d log π / dθ at one state of two actions, of which the rare one earns 1, over (groups that fork)."""
+    rng, chance = np.random.default_rng(0), 0.2
+    total = count = 0.0
+    for _ in range(n):
+        actions = (rng.random(4) < chance).astype(int)
+        if settings.by == "surprise" and not actions[0]:
+            continue  # only the rare action is a surprise
+        group = [CreditInput([float(a)], True, ["s"], None if i < 2 else Fork(0, 0, 1)) for i, a in enumerate(actions)]
+        credit = counterfactual_credit(group, RANDOM if kept else settings)
+        total += sum(credit[i][0] * (actions[i] - chance) for i in (0, 2, 3))
+        count += 1
+    return total / count
+
+
+def test_steps_drawn_before_play_are_unbiased_and_steps_chosen_after_play_are_with_the_correction():
+    exact = 0.2 * 0.8  # of E[reward] = π: π(1 - π)
+    assert gradient_of(RANDOM) == pytest.approx(exact, abs=0.005)
+    assert gradient_of(SURPRISE) == pytest.approx(exact, abs=0.005)
+    assert abs(gradient_of(SURPRISE, kept=True) - exact) > 0.05, "with the root's own action it is biased"
+
+
+def test_a_sibling_that_earned_something_else_teaches_though_all_roots_are_alike():
+    roots = [CreditInput([1.0, 0.0], True, ["a", "b"])] * 2
+    assert not teaches([*roots, one_step(1.0, "b"), one_step(1.0, "b")])
+    assert teaches([*roots, one_step(1.0, "b"), one_step(0.0, "b")])
+
+
+def test_a_group_without_siblings_is_refused():
+    with pytest.raises(ValidationError, match="leaves less than 4 siblings"):
+        RLVESettings(credit="counterfactual", group=6, counterfactual={"siblings": 4})
 
 
 # state: the value of what is still to be done

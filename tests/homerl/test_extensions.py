@@ -102,7 +102,7 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     [
         ("--rlve.group=2", "a group of 2 is too small to rank"),
         ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
-        ("--rlve.credit=rnk", "did you mean rank? (known: trajectory, step, anchor, branch, rank)"),
+        ("--rlve.credit=rnk", "did you mean rank? (known: trajectory, step, anchor, branch, counterfactual, rank)"),
         ("--rlve.rank_scal=1", "did you mean rank_scale?"),
         ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
         ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
@@ -190,7 +190,7 @@ def test_a_key_that_is_taken_is_refused(key):
 
 
 def test_a_key_of_its_own_is_not():
-    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 4
+    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 5
 
 
 @pytest.mark.parametrize("one", [*modes().values(), *engines().values()], ids=lambda one: one.name)

@@ -23,6 +23,8 @@ from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit.anchor import anchor_credit
 from homerl.train.credit.branch import branch_credit
+from homerl.train.credit.common import EPSILON
+from homerl.train.credit.counterfactual import CounterfactualSettings, counterfactual_credit
 from homerl.train.credit.registry import teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -119,6 +121,12 @@ def branched(group: list[Rollout]) -> list[list[float]]:
     return branch_credit([r.rewards for r in group], [r.fork for r in group])
 
 
+def counterfactual(group: list[Rollout]) -> list[list[float]]:
+    found = counterfactual_credit([r.credit_input for r in group], CounterfactualSettings(roots=6))
+    pool = [value for row, r in zip(found, group, strict=True) for value in row[r.ledger.shared :]]
+    return [[value / (np.std(pool, ddof=1) + EPSILON) for value in row] for row in found]
+
+
 def of_rewards(rule: Callable) -> Callable:
     return lambda group: rule([r.rewards for r in group])
 
@@ -133,6 +141,7 @@ MODES = {
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
     "anchor": ({"credit": "anchor", "gamma": 0.9, "anchor_weight": 0.5}, anchored),
+    "counterfactual": ({"credit": "counterfactual", "group": 8, "counterfactual": {"roots": 6}}, counterfactual),
     "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 
@@ -145,7 +154,8 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     assert len(updates) == 2
     any_credit = False
     for _, tokens, rollouts in updates:
-        credit = [row for i in (0, 4) for row in unless_flat(rule, rollouts[i : i + 4])]
+        size = settings.rlve.group
+        credit = [row for i in (0, size) for row in unless_flat(rule, rollouts[i : i + size])]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, mine = rollout.ledger, slice(tokens.starts[row], tokens.starts[row + 1])
             sequence = tokens.sequences[row]
@@ -157,7 +167,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             assert tokens.advantages[mine] == pytest.approx(expected[sequence.targets])
             any_credit |= bool(expected.any())
     assert any_credit, "no group varied: the test proves nothing"
-    if mode == "branch":
+    if mode in ("branch", "counterfactual"):
         assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
     lines = metrics(settings.out)
     assert [line["step"] for line in lines] == [1, 2]
@@ -168,7 +178,9 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     if settings.rlve.kl and updates[0][1].advantages.any():
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
-        assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl", restored)
+        assert f"{2 * settings.rlve.group} trajectories" in reverify_file(
+            settings.out / f"rollouts/update_{update:06d}.jsonl", restored
+        )
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
 
 

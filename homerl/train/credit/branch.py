@@ -135,7 +135,7 @@ class BranchCredit(CreditMode):
 
 def planned(branch: BranchSettings) -> ForkPlan:
     """The fork plan of a recipe, for a group of any size."""
-    return lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng)
+    return ForkPlan(lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng))
 
 
 MODE = BranchCredit()

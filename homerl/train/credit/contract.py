@@ -18,10 +18,14 @@ from envs.model import Model
 
 @dataclass(frozen=True, order=True)
 class Fork:
-    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`."""
+    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`.
+
+    It is played for `steps` steps from there, or to its end if that is None.
+    """
 
     parent: int
     step: int
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class CreditInput:
 
     `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
     is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start. `cut` is the
-    state in which a rollout was left before its end, None if it was played to its end.
+    state in which a rollout was left before its end, None if it was played to its end. `surprise` is the mean -log p of the
+    tokens that a step sampled, in nats; 0 for a step that it did not sample.
     """
 
     rewards: Sequence[float]
@@ -38,13 +43,25 @@ class CreditInput:
     decisions: Sequence[str] = ()
     fork: Fork | None = None
     cut: str | None = None
+    surprise: Sequence[float] = ()
 
 
 Group = Sequence[CreditInput]
 Rule = Callable[[Group], list[list[float]]]
-ForkPlan = Callable[
-    [int, random.Random], Sequence[Fork | None]
-]  # group size -> where each rollout begins, roots (None) first
+Draw = Callable[[int, random.Random], Sequence[Fork | None]]
+Choose = Callable[[Group, int, random.Random], Sequence[Fork]]
+
+
+@dataclass(frozen=True)
+class ForkPlan:
+    """Where the rollouts of a group begin.
+
+    `draw` gets the size of the group and says it before any play, roots (None) first. If it says less than all, `choose`
+    gets the roots that were played and the number that is left, and says where these begin.
+    """
+
+    draw: Draw
+    choose: Choose | None = None
 
 
 class CreditMode(ABC):

@@ -46,12 +46,19 @@ def teaches(group: Group, gamma: float = 1.0) -> bool:
     """Whether a group has something to compare: all of its rollouts count, and their returns vary.
 
     Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares. With γ < 1,
-    rollouts of equal sums differ still if one earned it sooner.
+    rollouts of equal sums differ still if one earned it sooner. A rollout that was cut is compared with its root, as far as
+    it was played.
     """
     if not all(played.counts for played in group):
         return False
     earned = [(sum(played.rewards), *returns_to_go(played.rewards, gamma)[:1]) for played in group if played.cut is None]
-    return any(abs(a - b) > NOTHING for one in earned for a, b in zip(one, earned[0], strict=False))
+    cut = [(played.rewards, group[played.fork.parent].rewards) for played in group if played.cut is not None and played.fork]
+    return any(_differ(one, earned[0]) for one in earned) or any(_differ(one, root) for one, root in cut)
+
+
+def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two rows differ where both have values."""
+    return any(abs(a - b) > NOTHING for a, b in zip(one, other, strict=False))
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
