@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from credit.tasks import TASKS, Demonstrator, Task, make
-from credit.variants import VARIANTS
+from credit.variants import VARIANTS, WHOLE
 from envs.documents import InputError, write_atomic
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -179,13 +179,18 @@ def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: 
             "rewards": {"success": task.success, "collateral": task.collateral, "turn_limit": 0.0},
             "rlve": {
                 **VARIANTS[mode], "branch": {"horizon": task.horizon}, "updates": size.updates,
-                "blueprints_per_update": size.blueprints, "group": size.group,
+                "blueprints_per_update": size.blueprints, "group": members(mode, task, size.group),
                 "learning_rate": task.learning_rate, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
                 "max_tokens": 10, "max_episode_tokens": 1024, "engine": {"batch": 128},
                 "save_steps": 10_000, "log_steps": 1,
             },
         }
     )  # fmt: skip
+
+
+def members(mode: str, task: Task, group: int) -> int:
+    """The rollouts of a group that samples as many steps as `group` whole episodes of the task."""
+    return WHOLE + (group - WHOLE) * task.steps if mode == "counterfactual" and group > WHOLE else group
 
 
 @contextmanager

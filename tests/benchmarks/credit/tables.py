@@ -18,15 +18,17 @@ from functools import cache
 
 import numpy as np
 
-from credit.variants import VARIANTS
+from credit.variants import VARIANTS, WHOLE
 from homerl.train.credit.branch import plan
 from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.credit.counterfactual import most_surprising
 from homerl.train.credit.registry import rule_of
 from homerl.train.recipe import RLVESettings
 
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
 ROOTS, SIBLINGS = 2, 3
+MANY = 2  # siblings at a chosen step
 
 
 @dataclass(frozen=True)
@@ -153,16 +155,46 @@ def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Epis
 @cache
 def rule(variant: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
-    return rule_of(RLVESettings(**VARIANTS[variant]))
+    more = {"group": WHOLE + MANY} if variant == "counterfactual" else {}  # else it is refused; a rule takes any size
+    return rule_of(RLVESettings(**VARIANTS[variant] | more))
+
+
+def surprise(task: str, policy: Policy, episode: Episode) -> list[float]:
+    """-log p of every action."""
+    steps = zip(episode.states, episode.actions, strict=False)
+    return [-float(np.log(policy.chances(seen(task, state))[action])) for state, action in steps]
+
+
+def singled(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list, list]:
+    """A group of whole episodes and of single steps, as `credit: counterfactual` plays it; forks, and where each is left."""
+    episodes = [play(task, policy, rng) for _ in range(WHOLE)]
+    whole = [CreditInput(e.rewards, surprise=surprise(task, policy, e)) for e in episodes]
+    count = (GROUP - WHOLE) * sum(len(e.actions) for e in episodes) // WHOLE
+    forks = most_surprising(MANY, whole, count)
+    left: list[str | None] = [None] * WHOLE
+    for fork in forks:
+        episode = episodes[fork.parent].fork(fork.step)
+        state = episode.states[-1]
+        action = int(rng.choice(ACTIONS, p=policy.chances(seen(task, state))))
+        after, reward, episode.success = TASKS[task].step(state, action, rng.random())
+        episode.actions.append(action)
+        episode.rewards.append(reward)
+        episodes.append(episode)
+        left.append(None if after is None else repr(after))
+    return episodes, [None] * WHOLE + forks, left
 
 
 def credited(variant: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
+    left: list[str | None] = [None] * GROUP
     if variant == "branch":
         episodes, forks = tree(task, policy, rng)
+    elif variant == "counterfactual":
+        episodes, forks, left = singled(task, policy, rng)
     else:
         episodes, forks = [play(task, policy, rng) for _ in range(GROUP)], [None] * GROUP
     states = [[repr(state) for state in episode.states[: len(episode.actions)]] for episode in episodes]
-    group = [CreditInput(e.rewards, decisions=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
+    found = zip(episodes, states, forks, left, strict=True)
+    group = [CreditInput(e.rewards, decisions=s, fork=f, cut=c) for e, s, f, c in found]
     return episodes, rule(variant)(group)
 
 

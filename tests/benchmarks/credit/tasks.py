@@ -7,8 +7,8 @@ dialogues are kept whether they ended well or not, so that a model trained on th
 shorter, with time to spare, but one wish may be met by two lamps, of which one would wake somebody. `misleading`: one wish
 in three silent moves, of which none pays before the last; another move meets most of Φ at once, and then there is no time
 left for the whole. `eight`: eight rooms in one request, one move for each; in every room one of four devices is the right
-one, the same in all homes, and nobody says which. A wrong one costs nothing but the step. So its steps are independent, and
-chance gets a quarter of them right.
+one, the same in all homes, and nobody says which. A wrong one costs nothing but the step. So its steps are independent. The
+demonstrator gets a quarter of them right, and has a habit in every room: one of the wrong devices.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ WRONG = "start"  # no device has such a service: the firewall refuses it
 @dataclass(frozen=True)
 class Task:
     """Limits, the weight of success, where forks may lie, and how often the demonstrator slips: `slip` in what matters,
-    `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes if not as many as others."""
+    `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes if not as many as others,
+    `steps` how many an episode takes, about."""
 
     name: str
     limits: EpisodeLimits
@@ -59,14 +60,15 @@ class Task:
     measure: str = "success"
     learning_rate: float = 1e-3
     updates: int | None = None
+    steps: int = 8
 
 
-LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=8, slip=0.25, wishes=6)
+LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=8, slip=0.25, wishes=6, steps=11)
 DECISIVE = Task("decisive", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=6, slip=0.55, trifle=0.25, wishes=4)
-MISLEADING = Task("misleading", EpisodeLimits(turns=1, steps=3, steps_per_turn=3), horizon=2, slip=0.3, success=0.2)
+MISLEADING = Task("misleading", EpisodeLimits(turns=1, steps=3, steps_per_turn=3), horizon=2, slip=0.3, success=0.2, steps=3)
 EIGHT = Task(
     "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, collateral=0.0,
-    measure="episode/progress", learning_rate=3e-4, updates=45,
+    measure="episode/progress", updates=45,
 )  # fmt: skip
 TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT)}
 
@@ -255,9 +257,13 @@ def _slip_misleading(intent: Intent, task: Task, rng: random.Random) -> Message 
 
 
 def _slip_eight(call: Call, task: Task, rng: random.Random) -> Message | None:
-    """Another of the room's devices."""
+    """Another of the room's devices. One of the wrong ones is the habit in this room, twice as likely as the other two.
+
+    Without habits, a model learns to choose without looking at the room, and RLVE has to teach it to look first.
+    """
     room, right = call.did.split("_")
-    other = rng.choice([kind for kind in CHORES if kind != right])
+    habit = CHORES[(CHORES.index(right) + 1 + list(RIGHT).index(room) % 3) % len(CHORES)]
+    other = rng.choice([habit, *(kind for kind in CHORES if kind != right)])
     return _act(_move(f"{room}_{other}")) if rng.random() < task.slip else None
 
 

@@ -1,4 +1,8 @@
-"""What the study compares: keys of `rlve` by the name that tables and plots show."""
+"""What the study compares: keys of `rlve` by the name that tables and plots show.
+
+Invariant: an update samples as many steps with each variant, as far as episodes are equally long. A group of eight episodes
+is with `counterfactual` one of six, and single steps in the place of the other two.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,12 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "state λ 1": {"credit": "step", "baseline": "state", "trace": 1.0},
     "anchor": {"credit": "anchor"},
     "branch": {"credit": "branch"},
+    "counterfactual": {"credit": "counterfactual", "counterfactual": {"roots": 6, "siblings": 2}},
 }
+WHOLE = 6  # of a group of eight that `counterfactual` plays to the end; two episodes' worth of steps go to siblings
+
 COLOURS = {
     "trajectory": "#777777", "pooled": "#1f77b4", "index": "#17becf", "index γ 0.1": "#9467bd", "state λ 0": "#e377c2",
     "state λ 0.5": "#ff7f0e", "state λ 1": "#8c564b", "anchor": "#2ca02c", "branch": "#d62728",
+    "counterfactual": "#000000",
 }  # fmt: skip
