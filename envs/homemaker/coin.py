@@ -1,7 +1,12 @@
 """Coined names: words that no lexicon has, so that an agent must copy a name from what it reads and cannot remember it.
 
-Invariants: the same seed gives the same names; a home's coined names differ, and no lexicon has them; each is one word of
-lower case ASCII letters that can be spoken, alone or in place of the first word of a name (`velmo bedroom`, `hesk lamp`).
+A word is made of syllables (`velmo`), of letters (`ralndet`), or of the parts of two words of the home (`kitlamp`). The last
+begins like a word that the agent knows and goes on in another way. Else an agent learns to copy the new and to finish the
+known from memory, and reads `kitchenette` as `kitchen`.
+
+Invariants: the same seed gives the same names; a home's coined names differ, and no lexicon has them; a name is one or two
+words of lower case ASCII letters, each with a vowel: coined words alone, or one in place of the first word of a name
+(`velmo bedroom`, `hesk lamp`).
 """
 
 from __future__ import annotations
@@ -19,14 +24,27 @@ STARTS = (
 VOWELS = "a a e e i i o o u u ai au ay ea ee ie oa oi oo ou ow".split()
 MIDDLES = ("", "", "", "l", "m", "n", "r", "s", "t", "ck", "b", "g", "v", "x")
 ENDS = (*MIDDLES, "ce", "ge", "th", "ng", "nd", "st", "sk", "ll", "p", "d", "le", "er", "or", "en", "ing", "y", "ter", "let")
-ALONE = 0.5  # share of coined names without a word of the lexicon's
+LETTERS = "eeeeeeaaaaiiiioooouunnnttttrrrrssslllddcchhmmggppbbwwyfkvxzjq"  # about as often as in English
+SHAPES = ("alone", "first", "first", "twice")  # of a coined name: one word, one before the rest of the name, two words
+STYLES = ("syllables", "syllables", "letters", "blend")
 
 
-def coin_word(rng: random.Random) -> str:
-    """A word of one to three syllables."""
+def coin_word(rng: random.Random, home: Sequence[str] = ()) -> str:
+    """A word in one of the styles; `home` are words to blend, of which a word is made of syllables if there are none."""
+    style = rng.choice(STYLES)
+    if style == "letters":
+        return _spoken("".join(rng.choice(LETTERS) for _ in range(rng.randint(3, 9))), rng)
+    if style == "blend" and len(home) > 1:
+        one, other = rng.sample(home, 2)
+        return _spoken(one[: rng.randint(2, len(one))] + other[rng.randint(1, len(other) - 1) :], rng)
     count = rng.choice((1, 1, 2, 2, 2, 3))
     tails = [rng.choice(MIDDLES) for _ in range(count - 1)] + [rng.choice(ENDS)]
     return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + tail for tail in tails)
+
+
+def _spoken(word: str, rng: random.Random) -> str:
+    """The word with a vowel at its end if it has none."""
+    return word if set(word) & set("aeiou") else word + rng.choice("aeiou")
 
 
 def coin_names(
@@ -34,19 +52,29 @@ def coin_names(
 ) -> tuple[tuple[Room, ...], tuple[Device, ...]]:
     """The rooms and devices, a `share` (0 to 1) of which has a coined name. No word of `known` is coined."""
     rng, used = random.Random(f"coined {seed}"), set(known)
-    renamed = {room.id: replace(room, name=_coined(room.name, share, used, rng)) for room in rooms}
+    names = (*(room.name for room in rooms), *(device.name for device in devices))
+    spoken = {word for name in names for word in name.split()}
+    home = sorted(word for word in spoken if word.isascii() and word.isalpha() and len(word) > 2)
+    renamed = {room.id: replace(room, name=_coined(room.name, share, used, home, rng)) for room in rooms}
     named = [
-        replace(device, room=renamed[device.room.id], name=_coined(device.name, share, used, rng)) for device in devices
+        replace(device, room=renamed[device.room.id], name=_coined(device.name, share, used, home, rng))
+        for device in devices
     ]
     return tuple(renamed.values()), tuple(named)
 
 
-def _coined(name: str, share: float, used: set[str], rng: random.Random) -> str:
-    """The name, or a coined one with probability `share`. `used` takes the new word."""
+def _coined(name: str, share: float, used: set[str], home: Sequence[str], rng: random.Random) -> str:
+    """The name, or a coined one with probability `share`. `used` takes the new words."""
     if rng.random() >= share:
         return name
-    while (word := coin_word(rng)) in used:
+    shape = rng.choice(SHAPES)
+    rest = name.split()[1:] or name.split()
+    words = [_new(used, home, rng) for _ in range(2 if shape == "twice" else 1)]
+    return " ".join([*words, *rest] if shape == "first" else words)
+
+
+def _new(used: set[str], home: Sequence[str], rng: random.Random) -> str:
+    while (word := coin_word(rng, home)) in used:
         continue
     used.add(word)
-    rest = name.split()[1:] or name.split()
-    return word if rng.random() < ALONE else " ".join([word, *rest])
+    return word

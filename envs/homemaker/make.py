@@ -78,8 +78,8 @@ class HomeRecipe(Model):
         ge=0,
         le=1,
         exclude_if=lambda coined: coined == 0,
-        description="Share (0 to 1) of rooms and devices whose names are coined of syllables, anew for each home, so that "
-        "an agent learns to copy names. For languages in Latin letters.",
+        description="Share (0 to 1) of rooms and devices whose names are coined, anew for each home, so that an agent "
+        "learns to copy names. For languages in Latin letters.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")

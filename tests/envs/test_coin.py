@@ -1,5 +1,7 @@
 """Coined names: the same from the same seed, apart in a home, in every word that agents and users read."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,11 +25,28 @@ def test_every_name_is_new_and_none_twice(seed):
     assert all(device.did.startswith(device.room.name.replace(" ", "_")) for device in home.plan.devices)
 
 
-@given(st.randoms(use_true_random=False))
-def test_words_can_be_spoken(rng):
-    word = coin_word(rng)
+@given(st.randoms(use_true_random=False), st.sampled_from([(), ("lamp",), ("kitchen", "lamp", "tv")]))
+def test_words_can_be_spoken(rng, home):
+    word = coin_word(rng, home)
     assert word.isascii() and word.isalpha() and word.islower() and 2 <= len(word) <= 24
     assert set(word) & set("aeiou")
+
+
+def test_some_words_begin_like_those_of_the_home_and_go_on_in_another_way():
+    rng, home = random.Random(0), ("kitchen", "radiator")
+    words = [coin_word(rng, home) for _ in range(300)]
+    begun = [word for word in words if word.startswith(("kit", "rad")) and word not in home]
+    assert 0.1 < len(begun) / 300 < 0.4 and len(set(begun)) > 20
+
+
+def test_no_word_of_the_held_out_half_is_blended():
+    halves = lexicon_of("en")
+    trained = {
+        w for names in (*halves.rooms.values(), *halves.devices.values()) for name in names.train for w in name.split()
+    }
+    home = make_home(11, HomeRecipe(devices=(9, 9)))
+    spoken = {word for device in home.plan.devices for word in (*device.name.split(), *device.room.name.split())}
+    assert spoken <= trained | {"2", "3"}
 
 
 def test_the_same_seed_gives_the_same_names_and_most_seeds_differ():
