@@ -18,6 +18,7 @@ from homerl.view.charts import tag
 
 Curves = dict[str, dict[str, list[list[tuple[int, float]]]]]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 200, 46, 28, 44
+KEY, NOTE = 132, 560  # the width of a mode's name in the legend, and of the line below it
 STYLE = "text{font:13px sans-serif;fill:#222}.m{text-anchor:middle}.e{text-anchor:end}polyline{fill:none;stroke-width:2}"
 STYLE += ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}"
 
@@ -55,13 +56,13 @@ def _chance(values: np.ndarray) -> float:
     return float(ttest_1samp(values, 0.0).pvalue)
 
 
-def reached(curves: Curves, against: str = "trajectory") -> str:
-    """The rollouts after which each mode's mean success is that of the end of `against`; a dash where it never is."""
+def reached(curves: Curves, against: str = "trajectory", share: float = 1.0) -> str:
+    """The rollouts after which a mode has on average a share of the final success of `against`; a dash if it never has."""
     rows = []
     for task, modes in curves.items():
-        goal = successes(modes[against]).mean(0)[-1]
+        goal = share * successes(modes[against]).mean(0)[-1]
         rows.append([task, f"{goal:.2f}", *(_first(runs, goal) for runs in modes.values())])
-    return markdown(["task", f"end of {against}", *next(iter(curves.values()))], rows)
+    return markdown(["task", "goal", *next(iter(curves.values()))], rows)
 
 
 def _first(runs: Sequence[Sequence[tuple[int, float]]], goal: float) -> str:
@@ -88,10 +89,10 @@ def plot(curves: Curves) -> str:
     panels = [_panel(task, modes, LEFT + i * (WIDTH + GAP)) for i, (task, modes) in enumerate(curves.items())]
     modes = next(iter(curves.values()))
     seeds, foot = len(next(iter(modes.values()))), TOP + HEIGHT + 62
-    legend = [_key(mode, LEFT + 108 * i, foot) for i, mode in enumerate(modes)]
+    legend = [_key(mode, LEFT + KEY * i, foot) for i, mode in enumerate(modes)]
     said = f"success on fresh episodes; line: mean of {seeds} seeds, band: one standard deviation to each side"
-    note = tag("text", said, x=LEFT + 108 * len(modes) + 12, y=foot)
-    wide, high = LEFT + len(curves) * (WIDTH + GAP), foot + 16
+    note = tag("text", said, x=LEFT, y=foot + 22)
+    wide, high = LEFT + max(len(curves) * (WIDTH + GAP), KEY * len(modes), NOTE), foot + 38
     ground = tag("rect", width=wide, height=high, fill="#fff")
     drawn = chain([tag("style", STYLE), ground], *panels, *legend, [note])
     return tag("svg", *drawn, xmlns="http://www.w3.org/2000/svg", width=wide, height=high) + "\n"
