@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
+OPENINGS = (f"{IM_START}assistant\n", f"{IM_START}assistant\n<think>\n\n</think>\n\n")  # of a message, in our template
 MESSAGES = re.compile(f"(?={re.escape(IM_START)})")  # where a rendered message begins
 
 
@@ -148,10 +149,10 @@ def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], fir
         return tokenizer.apply_chat_template(list(new), tools=list(tools), tokenize=False, add_generation_prompt=True)
     stand_in = [{"role": "assistant", "content": ""}, *new]
     text = tokenizer.apply_chat_template(stand_in, tokenize=False, add_generation_prompt=True)
-    head = f"{IM_START}assistant\n{IM_END}"
-    if not text.startswith(head):
+    head, end, rest = text.partition(IM_END)
+    if not end or head not in OPENINGS:
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
-    return text[len(head) :]
+    return rest
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:

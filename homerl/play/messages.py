@@ -18,6 +18,8 @@ from envs.world import Action, ToolCall
 from homerl.language import signs
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
+MARK = "homerl's training chat template"  # the first words of the template
+NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
@@ -115,10 +117,30 @@ def _words(text: str) -> Words:
 
 
 @lru_cache
-def chat_template(show_tools: bool = True) -> str:
-    """homerl's training template. A model made from scratch for one toolset may leave the tool schemas out of the prompt."""
+def chat_template(show_tools: bool = True, silent: bool = False) -> str:
+    """homerl's training template. A model made from scratch for one toolset may leave the tool schemas out of the prompt.
+
+    A model that can think is `silent`: each of its messages begins after an empty thought, as its own template has it where
+    thinking is switched off (Qwen3). The thought is part of the prompt and is not trained on.
+    """
     text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
-    return text.replace("SHOW_TOOLS", "true" if show_tools else "false")
+    text = text.replace("SHOW_TOOLS", "true" if show_tools else "false")
+    return text.replace("assistant\\n'", f"assistant\\n{NO_THOUGHT}'") if silent else text
+
+
+def is_ours(template: str) -> bool:
+    """Whether a chat template is homerl's."""
+    return MARK in template
+
+
+def can_think(template: str) -> bool:
+    """Whether a model's own chat template can switch its thinking off."""
+    return "enable_thinking" in template and "</think>" in template
+
+
+def is_silent(template: str) -> bool:
+    """Whether a template of homerl's begins each of the assistant's messages with an empty thought."""
+    return NO_THOUGHT in template
 
 
 def plain_template(template: str) -> str:

@@ -16,10 +16,11 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe with its model; write results to `out/bench/<suite>` and return the scores."""
     import torch
 
-    from homerl.agents.policy import PolicyAgent, TransformersEngine
+    from homerl.agents.guest import agents_with
+    from homerl.agents.policy import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
 
-    tokenizer = load_tokenizer(recipe.model.name)
+    tokenizer = load_tokenizer(recipe.model.name, own=True)
     model = load_policy(recipe.model, recipe.model.name).to("cpu" if recipe.cpu else "cuda").eval()
     settings, scores = recipe.bench, {}
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
@@ -28,7 +29,7 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
                 episodes_of(suite, settings.limits),
-                ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
+                ParticipantFactories(agents_with(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
                 Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),

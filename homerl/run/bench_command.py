@@ -188,7 +188,7 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.agents.policy import PolicyAgent
+    from homerl.agents.guest import agents_with
     from homerl.run.bench import file_stamps
 
     engine, tokenizer = local_engine(
@@ -196,7 +196,7 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     )
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
-    return ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
+    return ParticipantFactories(agents_with(engine, tokenizer), user, identity), pace
 
 
 def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:

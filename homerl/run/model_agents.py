@@ -41,10 +41,9 @@ def agents_of(
     refuse_missing(model)
     engine, tokenizer = local_engine(model, cpu, max_tokens)
 
-    from homerl.agents.policy import PolicyAgent
+    from homerl.agents.guest import agents_with
 
-    threaded = InThread(engine)
-    return Path(model).name, lambda: PolicyAgent(threaded, tokenizer)
+    return Path(model).name, agents_with(InThread(engine), tokenizer)
 
 
 class InThread:
@@ -77,7 +76,7 @@ def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.
     from homerl.train.common import load_policy, load_tokenizer
     from homerl.train.recipe import ModelSettings
 
-    tokenizer = load_tokenizer(model)
+    tokenizer = load_tokenizer(model, own=True)
     loaded = load_policy(ModelSettings(name=model, dtype="float32" if cpu else "bfloat16"), model)
     loaded = loaded.to("cpu" if cpu else "cuda").eval()
     return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch), tokenizer

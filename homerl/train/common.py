@@ -19,7 +19,7 @@ import psutil
 import torch
 
 from envs.documents import InputError
-from homerl.play.messages import IM_END, chat_template, training_template
+from homerl.play.messages import IM_END, can_think, chat_template, is_ours, training_template
 from homerl.recipe.base import Base
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
@@ -28,8 +28,6 @@ from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
 from homerl.train.sizes import GB
-
-TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
 
 def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
@@ -113,10 +111,11 @@ def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [*tools.values()]
 
 
-def load_tokenizer(source: str) -> Any:
+def load_tokenizer(source: str, own: bool = False) -> Any:
     """Load a tokenizer with homerl's training chat template, and with `<|im_end|>` as the end of a turn.
 
-    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. Raises
+    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. With `own`, any
+    other keeps its own template, since a model that homerl did not train is best asked as its makers ask it. Raises
     `InputError` if the tokenizer does not know ChatML.
     """
     from transformers import AutoTokenizer
@@ -126,7 +125,10 @@ def load_tokenizer(source: str) -> Any:
     require(speaks, f"its tokenizer has no {IM_END}", source, "choose a model that speaks ChatML, such as Qwen's")
     tokenizer.eos_token = IM_END
     template = tokenizer.chat_template or ""
-    tokenizer.chat_template = training_template(template) if TEMPLATE_MARK in template else chat_template()
+    if is_ours(template):
+        tokenizer.chat_template = training_template(template)
+    elif not (own and template):
+        tokenizer.chat_template = chat_template(silent=can_think(template))
     return tokenizer
 
 

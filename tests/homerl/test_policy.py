@@ -17,6 +17,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
+from homerl.agents.guest import GuestAgent, agents_with
 from homerl.agents.policy import (
     PolicyAgent,
     Sample,
@@ -58,6 +59,9 @@ class Script:
         return Sample(tuple(ids), tuple(-0.5 for _ in ids), version=7)
 
 
+EMPTY = "<think>\n\n</think>\n\n"
+
+
 class Speaks:
     """A user with a fixed list of utterances."""
 
@@ -75,11 +79,11 @@ def blueprint(task) -> Blueprint:
     return make_blueprint(task, "train", 3)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["short", "with tools"])
+@pytest.fixture(scope="module", params=[(False, False), (True, False), (True, True)], ids=["short", "with tools", "silent"])
 def speaker(request, tokenizer):
-    """The tiny tokenizer, with tool schemas left out of its template and with them in it."""
+    """The tiny tokenizer, with tool schemas left out of its template, with them in it, and with empty thoughts."""
     found = copy.deepcopy(tokenizer)
-    found.chat_template = chat_template(show_tools=request.param)
+    found.chat_template = chat_template(*request.param)
     return found
 
 
@@ -93,7 +97,7 @@ def converse(
 def spoken(tokenizer, message) -> str:
     """An assistant message as the template writes it."""
     text = tokenizer.apply_chat_template([{"role": "user", "content": ""}, message], tokenize=False)
-    return text.partition("<|im_start|>assistant\n")[2].removesuffix("<|im_end|>\n")
+    return text.partition("<|im_start|>assistant\n")[2].removeprefix(EMPTY).removesuffix("<|im_end|>\n")
 
 
 def rendered(tokenizer, trajectory: Trajectory) -> tuple[list[int], list[int]]:
@@ -194,6 +198,62 @@ def test_a_models_own_template_and_end_give_way_to_ours(tokenizer, tmp_path):
         chat_template(),
         tokenizer.eos_token_id,
     )
+
+
+THINKING = """{%- for m in messages -%}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>
+{{ c.function | tojson }}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt -%}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% endif %}{%- endif -%}"""
+
+
+@pytest.fixture
+def guest(tokenizer, tmp_path):
+    """The folder of a tokenizer whose template can switch thinking off, as Qwen3's can."""
+    stock = copy.deepcopy(tokenizer)
+    stock.chat_template = THINKING
+    stock.save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+def test_a_model_that_can_think_is_trained_to_begin_after_an_empty_thought(guest):
+    found = load_tokenizer(guest)
+    assert found.chat_template == chat_template(silent=True)
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
+    assert found.apply_chat_template(messages, tokenize=False).endswith(f"<|im_start|>assistant\n{EMPTY}Hello.<|im_end|>\n")
+    trained = found.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
+    said = [i for i, kept in zip(trained["input_ids"], trained["assistant_masks"], strict=True) if kept]
+    assert found.decode(said) == "Hello.<|im_end|>", "the thought is read and not learnt"
+
+
+def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(guest, blueprint):
+    found = load_tokenizer(guest, own=True)
+    assert found.chat_template == THINKING and found.eos_token == "<|im_end|>"
+    call = '<tool_call>\n{"name": "pyexec", "arguments": {"code": "x = 1"}}\n</tool_call>'
+    asked: list[str] = []
+
+    class Listens(Script):
+        async def sample(self, prompt: Sequence[int]) -> Sample:
+            asked.append(found.decode(prompt))
+            return await super().sample(prompt)
+
+    agent = agents_with(Listens(found, f"<think>hm</think>\n{call}", "Done."), found)()
+    assert isinstance(agent, GuestAgent)
+    played = asyncio.run(play(begin(blueprint, EpisodeLimits(turns=1, steps=9, steps_per_turn=9)), agent, Speaks("do it")))
+    assert [step.message["content"] for step in played.steps] == ["", "Done."] and played.steps[0].facts.code == "x = 1"
+    assert all(text.endswith(f"<|im_start|>assistant\n{EMPTY}") for text in asked)
+    assert "<think>hm" not in asked[1] and '"arguments": {"code": "x = 1"}' in asked[1], "an object, not a quoted text"
+
+
+def test_a_model_that_homerl_trained_is_asked_as_it_was_trained(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    assert isinstance(agents_with(Script(tokenizer, "hi"), load_tokenizer(str(tmp_path), own=True))(), PolicyAgent)
 
 
 def test_a_template_of_ours_stays_as_it_was_saved(tokenizer, tmp_path):

@@ -29,10 +29,10 @@ def parsed(message: dict) -> dict:
     return {**message, "tool_calls": functions}
 
 
-@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize(("shown", "silent"), [(True, False), (False, False), (True, True)])
 @pytest.mark.skipif(shutil.which("go") is None, reason="scripts/check_gguf brings Go")
-def test_go_writes_what_jinja_writes(shown: bool, tmp_path: Path):
-    (tmp_path / "template").write_text(go_template(chat_template(shown)))
+def test_go_writes_what_jinja_writes(shown: bool, silent: bool, tmp_path: Path):
+    (tmp_path / "template").write_text(go_template(chat_template(shown, silent)))
     dialogues = [
         {"Messages": [parsed(message) for message in dialogue], "Tools": tools}
         for dialogue in (DIALOGUE, *prompts())
@@ -44,11 +44,17 @@ def test_go_writes_what_jinja_writes(shown: bool, tmp_path: Path):
     tag, *texts = json.loads(done.stdout)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = go_json
-    template = environment.from_string(plain_template(chat_template(shown)))
+    template = environment.from_string(plain_template(chat_template(shown, silent)))
     assert texts == [
         template.render(messages=each["Messages"], tools=each["Tools"], add_generation_prompt=True) for each in dialogues
     ]
     assert tag.split("{")[0].strip() == "<tool_call>"
+
+
+def test_a_silent_model_writes_after_an_empty_thought_in_ollama_too():
+    text = modelfile("a.gguf", chat_template(silent=True), 40_960)
+    assert text.count("<|im_start|>assistant\n<think>\n\n</think>\n\n") == text.count("<|im_start|>assistant") == 2
+    assert "<think>" not in modelfile("a.gguf", chat_template(), 40_960)
 
 
 def test_tools_are_shown_where_training_showed_them():

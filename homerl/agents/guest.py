@@ -1,0 +1,62 @@
+"""A model that homerl did not train, as an agent that is asked by the model's own chat template.
+
+Invariant: only benchmarks and evaluations ask so; a model in training is always asked by homerl's template.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from envs.messages import Message
+from homerl.agents.policy import Engine, PolicyAgent
+from homerl.play.messages import is_ours, parse_reply
+from homerl.play.observation import Observation
+from homerl.play.situation import Reply
+
+THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.S)
+
+
+class GuestAgent:
+    """Plays one episode with a model that homerl did not train, as the model's own chat template asks it.
+
+    Such a template may write a message otherwise once others follow, so the whole dialogue is rendered for each message.
+    Thinking is switched off where the template can, and what a model thinks nevertheless is dropped.
+    """
+
+    name = "guest"
+
+    def __init__(self, engine: Engine, tokenizer: Any) -> None:
+        self.engine, self.tokenizer = engine, tokenizer
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
+        """Sample the next message."""
+        if n != 1:
+            raise ValueError("a guest agent plays one line; use one agent a branch")
+        text = self.tokenizer.apply_chat_template(
+            [*map(_with_objects, observation.messages)], tools=list(observation.tools), tokenize=False,
+            add_generation_prompt=True, enable_thinking=False,
+        )  # fmt: skip
+        prompt = self.tokenizer.encode(text, add_special_tokens=False)
+        sample = await self.engine.sample(prompt)
+        ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
+        said = THOUGHT.sub("", self.tokenizer.decode(ids, skip_special_tokens=False))
+        message, malformed = parse_reply(said)
+        return [Reply(message, malformed, len(sample.ids), prompt_tokens=len(prompt))]
+
+
+def _with_objects(message: Message) -> dict[str, Any]:
+    """The message with its calls' arguments as objects: templates other than ours may write a text as a quoted text."""
+    calls = [
+        call | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
+        for call in message.get("tool_calls") or ()
+    ]
+    return {**message, **({"tool_calls": calls} if calls else {})}
+
+
+def agents_with(engine: Engine, tokenizer: Any) -> Callable[[], PolicyAgent | GuestAgent]:
+    """A factory of agents for a loaded model: as it was trained by homerl, or else as its own template asks it."""
+    ours = is_ours(tokenizer.chat_template or "")
+    return lambda: PolicyAgent(engine, tokenizer) if ours else GuestAgent(engine, tokenizer)
