@@ -1,6 +1,7 @@
 """Memory estimates: sizes by hand and against real models, and which of the shipped recipes fit where they say."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,21 @@ FITS = ["sft_4b", "sft_8b", "sft_8b_lora", "rlve_full", "rlve_full_4b", "rlve_st
 def test_the_shipped_recipes_fit_gpus_of_80_gb(name):
     found = estimate(recipe(name))
     assert found.verdict(80).startswith("fits in 80 GB"), found.lines(80)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_recipe_fits_the_machine_that_its_header_names(path):
+    """A line `# Machine: 4 GPUs of 80 GB`, or one that says `no GPU`."""
+    (machine,) = re.findall(r"^# Machine: (.+)$", path.read_text(), re.M)
+    found = load_recipe(path)
+    if "no GPU" in machine:
+        assert found.run == "synth" or found.cpu
+        memory = float((re.search(r"(\d+) GB", machine) or ["", "4"])[1])
+        assert all(one.gpus * one.peak <= memory for one in estimates(found).values())
+        return
+    count, memory = map(int, re.match(r"(\d+) GPUs? of (\d+) GB", machine).groups())
+    for stage, one in estimates(found, gpus=count).items():
+        assert one.verdict(memory).startswith(f"fits in {memory} GB"), (stage, one.lines(memory))
 
 
 def test_adapters_fit_one_gpu_and_leave_room_for_whole_rows():
