@@ -15,13 +15,8 @@ import random
 from dataclasses import dataclass
 
 from homerl.play.episode import Episode
-from homerl.play.faults import EPISODE_ERRORS
-from homerl.play.loop import listen, replies_from, waits_for_user
-from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Outcome
+from homerl.train.demonstration import demonstration
 from homerl.train.recipe import PrefixSettings
-from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
@@ -34,28 +29,11 @@ class Prefix:
     async def __call__(self, opening: Episode) -> Episode:
         """A copy of the opening, played by the expert up to a step; the opening itself if the expert does not succeed."""
         rng = random.Random(self.seed)
-        points = await points_of(opening, rng.getrandbits(31))
+        points = (await demonstration(opening, rng.getrandbits(31)))[:-1]
         if self.at == "last":
             turn = max((point.turn for point in points), default=0)
             return next((point for point in points if point.turn == turn), opening)
         return rng.choice(points[1:-1] or [opening])
-
-
-async def points_of(opening: Episode, seed: int) -> list[Episode]:
-    """Copies of the expert's episode before each of its steps; none if it does not succeed."""
-    episode, points = opening.fork(), list[Episode]()
-    expert, user = world_of(opening.blueprint).expert(ExpertConfig(mistakes=0.0), seed), ScriptedUser(seed)
-    try:
-        while episode.outcome is None:
-            if episode.turn == 0 or waits_for_user(episode):
-                await listen(episode, user)
-                continue
-            points.append(episode.fork())
-            (reply,) = await replies_from(expert, episode)
-            episode.act(reply)
-    except EPISODE_ERRORS:
-        return []
-    return points if episode.outcome is Outcome.SUCCESS else []
 
 
 def prefix_of(settings: PrefixSettings | None, seed: int, number: int, groups: int) -> Prefix | None:

@@ -120,6 +120,13 @@ class SFTSettings(OptimSettings):
         description="Tokens that are learnt: those of the `assistant`, or `all`, from which a model from scratch learns "
         "sooner to copy names, since people say what the list of devices has said.",
     )
+    noted: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share (0 to 1) of dialogues that are learnt with their goals and plan in the instructions, so that a "
+        "model from scratch can be the `teacher` of RLVE.",
+    )
     in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
 
 
@@ -148,6 +155,20 @@ class PrefixSettings(Model):
         description="Where such a group begins: at `any` step after the first, or at the first step of the `last` turn.",
     )
     fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
+
+
+class TeacherSettings(Model):
+    """Self-distillation: the policy, shown goals and a plan, judges what it did without (`homerl/train/teacher.py`)."""
+
+    weigh: float = Field(
+        1.0,
+        ge=0,
+        description="How much a step's credit is scaled by what the teacher thinks of the step, for each nat a token.",
+    )
+    teach: float = Field(
+        0.0, ge=0, description="Weight of the teacher's own pull on each token: a gated reverse KL divergence."
+    )
+    bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
 
 
 class CurriculumSettings(Model):
@@ -227,6 +248,9 @@ class LossSettings(Model):
     )
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
+    )
+    teacher: TeacherSettings | None = Field(
+        None, description="The policy as its own teacher, who is shown goals and a plan; null is none."
     )
 
 

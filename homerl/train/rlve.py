@@ -49,6 +49,7 @@ from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_u
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics
+from homerl.train.teacher import Teacher
 from homerl.train.tensors import SampledTokens, ledgers, sampled_tokens
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
@@ -173,6 +174,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self.updates = packed_updates(self, recipe)
+        settings = recipe.rlve.teacher
+        self.teacher = Teacher(settings, self.processing_class, recipe.limits, recipe.seed) if settings else None
         self._supply()
 
     def _supply(self) -> None:
@@ -261,8 +264,20 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
+        if self.teacher is not None:
+            self._ask(self.teacher)
         self._report(self.batch)
         return output
+
+    def _ask(self, teacher: Teacher) -> None:
+        """Let the teacher judge this rank's rollouts. All ranks call it together, since weights may be in shards."""
+        shown = teacher.sequences(self.rollouts, self.tokens)
+        judged = self.updates.scores(self.model, shown).cpu().numpy()
+        exact = self.recipe.rlve.exact
+        own = self.tokens.logps if exact else self.updates.scores(self.model, self.tokens.sequences).cpu().numpy()
+        self.tokens, metrics = teacher.teach(self.rollouts, self.tokens, judged, own)
+        for name, value in metrics.items():
+            self._metrics["train"][name].append(value)
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
         """The log-probabilities of the update's sampled tokens, of shape (tokens,). TRL hands them on as they are."""

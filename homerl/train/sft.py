@@ -34,6 +34,7 @@ from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, world_size
+from homerl.train.teacher import with_notes
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
 
@@ -47,7 +48,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
             f"{settings.dialogues_per_update} dialogues do not divide over {world_size()} processes",
             where="sft.dialogues_per_update", remedy="change it, or the number of processes",
         )  # fmt: skip
-    rows = load_dialogues(recipe.data)
+    rows = load_dialogues(recipe.data, settings.noted, recipe.seed)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
     lengths = refuse_long(rows, tokenizer, settings.max_length, str(data_file(recipe.data)))
@@ -194,9 +195,11 @@ def data_file(data: str) -> Path:
     return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
 
 
-def load_dialogues(data: str) -> Any:
+def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     """Rows with `messages` and `tools`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset on the
-    hub.
+    hub. A share `noted` of them has a note for teachers in its instructions.
+
+    Raises `InputError` if that needs blueprints, and the data has none.
     """
     from datasets import disable_progress_bars, load_dataset
 
@@ -207,4 +210,6 @@ def load_dialogues(data: str) -> Any:
         if path.suffix in (".jsonl", ".json") or path.exists()
         else load_dataset(data, split="train")
     )
-    return rows.select_columns(["messages", "tools"])
+    if noted and "blueprint" not in rows.column_names:
+        raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
+    return (with_notes(rows, noted, seed) if noted else rows).select_columns(["messages", "tools"])

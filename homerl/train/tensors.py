@@ -33,7 +33,8 @@ class SampledTokens:
 
     `sequences` are the rollouts up to their last sampled token. `starts` (rollouts + 1,) are the bounds of each rollout's
     tokens in the arrays. `advantages` are the credits of their steps, `logps` the sampler's log-probabilities (NaN if it
-    could not tell one), and `versions` the updates whose weights sampled them.
+    could not tell one), `versions` the updates whose weights sampled them, and `steps` the numbers of their steps, counted
+    over all rollouts.
     """
 
     sequences: tuple[TokenSequence, ...]
@@ -41,6 +42,7 @@ class SampledTokens:
     advantages: np.ndarray
     logps: np.ndarray
     versions: np.ndarray
+    steps: np.ndarray
 
     @property
     def counts(self) -> list[int]:
@@ -58,7 +60,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are not
     sampled here: they belong to the rollout that was forked.
     """
-    sequences, advantages, logps, versions = [], [], [], []
+    sequences, advantages, logps, versions, steps = [], [], [], [], []
     for rollout, values in parts:
         ledger = rollout.ledger
         targets = np.flatnonzero(ledger.mask)
@@ -71,10 +73,12 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         advantages.append(credit[targets])
         logps.append(np.asarray(ledger.logprobs)[targets])
         versions.append(np.asarray(ledger.versions)[targets])
+        steps += [end - start for start, end in ledger.spans[own]]
     starts = np.cumsum([0, *(len(sequence.targets) for sequence in sequences)])
     return SampledTokens(
-        tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions)
-    )
+        tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions),
+        np.repeat(np.arange(len(steps)), steps),
+    )  # fmt: skip
 
 
 def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:

@@ -70,13 +70,14 @@ def _first(runs: Sequence[Sequence[tuple[int, float]]], goal: float) -> str:
     return next((str(x) for x, mean in zip(spent, successes(runs).mean(0), strict=True) if mean >= goal), "-")
 
 
-def interval(values: np.ndarray, chance: float = 1.0) -> str:
+def interval(values: np.ndarray, chance: float = 1.0, digits: int = 2) -> str:
     """The mean and its 95 % interval by Student's t; a star if `chance` is below 0.05."""
     mean, n = values.mean(), len(values)
     if n < 2:
-        return f"{mean:+.2f}"
+        return f"{mean:+.{digits}f}"
     reach = t.ppf(0.975, n - 1) * values.std(ddof=1) / n**0.5
-    return f"{mean:+.2f} ({mean - reach:+.2f} to {mean + reach:+.2f}){'*' if chance < 0.05 else ''}"
+    low, high = (f"{edge:+.{digits}f}" for edge in (mean - reach, mean + reach))
+    return f"{mean:+.{digits}f} ({low} to {high}){'*' if chance < 0.05 else ''}"
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -32,6 +32,7 @@ from homerl.worlds.registry import begin
 
 MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
+NOTED = 0.3  # so that the model can be its own teacher
 ROWS = {"train": 256, "heldout": 512}
 KEPT = (
     "success",
@@ -58,7 +59,7 @@ class Size:
     tests: int = 96
 
 
-SMALLEST = Size(demonstrations=12, epochs=0.5, updates=1, blueprints=2, group=4, every=1, tests=4)
+SMALLEST = Size(demonstrations=12, epochs=0.5, updates=1, blueprints=1, group=8, every=1, tests=4)
 
 
 def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, size: Size = Size()) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
             "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
             "sft": {
                 "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "dialogues_per_update": 16, "epochs": size.epochs,
-                "max_length": 2048, "save_steps": 10_000, "log_steps": 10,
+                "max_length": 2048, "save_steps": 10_000, "log_steps": 10, "noted": NOTED,
             },
         }
     )  # fmt: skip

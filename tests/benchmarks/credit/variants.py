@@ -1,7 +1,9 @@
 """What the study compares: keys of `rlve` by the name that tables and plots show.
 
 Invariant: an update samples as many steps with each variant, as far as episodes are equally long. A group of eight episodes
-is with `counterfactual` one of six, and single steps in the place of the other two.
+is with `counterfactual` one of six, and single steps in the place of the other two. `weighed` and `taught` are `state λ 0.5`
+with the policy as its own teacher, who weighs credit or teaches by a gated divergence. A table cannot read a plan, so only
+models have a teacher.
 """
 
 from __future__ import annotations
@@ -9,22 +11,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+STATE: Mapping[str, Any] = {"credit": "step", "baseline": "state", "trace": 0.5}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "trajectory": {"credit": "trajectory"},
     "pooled": {"credit": "step", "baseline": "pooled"},
     "index": {"credit": "step", "baseline": "index"},
     "index γ 0.1": {"credit": "step", "baseline": "index", "gamma": 0.1},
     "state λ 0": {"credit": "step", "baseline": "state", "trace": 0.0},
-    "state λ 0.5": {"credit": "step", "baseline": "state", "trace": 0.5},
+    "state λ 0.5": STATE,
     "state λ 1": {"credit": "step", "baseline": "state", "trace": 1.0},
     "anchor": {"credit": "anchor"},
     "branch": {"credit": "branch"},
     "counterfactual": {"credit": "counterfactual", "counterfactual": {"roots": 6, "siblings": 2}},
+    "weighed": {**STATE, "teacher": {"weigh": 2.0}},
+    "taught": {**STATE, "teacher": {"weigh": 0.0, "teach": 0.5}},
 }
+OF_TABLES = tuple(name for name, keys in VARIANTS.items() if "teacher" not in keys)
 WHOLE = 6  # of a group of eight that `counterfactual` plays to the end; two episodes' worth of steps go to siblings
 
 COLOURS = {
     "trajectory": "#777777", "pooled": "#1f77b4", "index": "#17becf", "index γ 0.1": "#9467bd", "state λ 0": "#e377c2",
     "state λ 0.5": "#ff7f0e", "state λ 1": "#8c564b", "anchor": "#2ca02c", "branch": "#d62728",
-    "counterfactual": "#000000",
+    "counterfactual": "#000000", "weighed": "#bcbd22", "taught": "#1b7837",
 }  # fmt: skip

@@ -74,8 +74,9 @@ def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollout
     flat = mask.bool()
     counts = mask.sum(1).tolist()
     tokens = SampledTokens(
-        (), np.cumsum([0, *counts]), advantages[flat].numpy(), old[flat].numpy(), np.zeros(sum(counts), int)
-    )
+        (), np.cumsum([0, *counts]), advantages[flat].numpy(), old[flat].numpy(), np.zeros(sum(counts), int),
+        np.zeros(sum(counts), int),
+    )  # fmt: skip
     stored = {"num_items_in_batch": mask.sum(), "old_per_token_logps": old[flat]}
     stored |= {"ref_per_token_logps": reference[flat]} if kl else {}
     objective = RolloutObjective(tokens, stored, recipe, 0, trl.accelerator)

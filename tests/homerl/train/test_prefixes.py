@@ -10,7 +10,8 @@ from homerl.agents.policy import TransformersEngine, encode, render_new
 from homerl.play.episode import EpisodeLimits
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
-from homerl.train.prefixes import Prefix, points_of, prefix_of
+from homerl.train.demonstration import demonstration
+from homerl.train.prefixes import Prefix, prefix_of
 from homerl.train.recipe import PrefixSettings, RLVESettings
 from homerl.train.rollout import Player, Rollout
 from homerl.train.tensors import sampled_tokens
@@ -76,7 +77,7 @@ def test_the_last_turn_begins_with_the_users_last_words(long_blueprint):
 
 def test_any_step_is_taken_but_the_first_and_the_last_word(long_blueprint):
     opening = begin(long_blueprint, LIMITS)
-    every = asyncio.run(points_of(opening, 0))
+    every = asyncio.run(demonstration(opening, 0))[:-1]
     found = {len(asyncio.run(Prefix("any", str(seed))(opening)).steps) for seed in range(40)}
     assert found == set(range(1, len(every) - 1))
 

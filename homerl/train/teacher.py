@@ -1,0 +1,155 @@
+"""Self-distillation: the policy itself, shown the goals and a plan, judges what it did without them (`rlve.teacher`).
+
+The teacher has the policy's weights. It reads the student's dialogue with a note in the instructions: the goals Φ in words,
+and what the world's expert wrote in a dialogue of the same blueprint. For a token that the student sampled, the gap is
+
+    d = log π(token | note, dialogue) - log π(token | dialogue)
+
+in nats: above 0, one would rather write it if one knew the plan. Its use is bounded by ln b (`bound`), in both of two ways:
+
+- `weigh` κ multiplies the credit A of a step by exp(clip(κ · sign(A) · mean of its d, ±ln b)). What the rewards and the
+  teacher agree on weighs more, up to b times; what they disagree on weighs less. A credit never changes its sign, and no
+  credit stays none. The estimate of the gradient is biased by at most the factor b.
+- `teach` β adds β · σ(d) · clip(d, ±ln b) to the advantage of each token. With gate 1, its expectation over the student's
+  samples is the negative gradient of KL(student ‖ teacher), the reverse KL. The gate σ(d) takes what the teacher would not
+  write less seriously: there are other good ways than the plan's. It also teaches in groups whose returns do not vary.
+
+This is close to SDPO (arXiv 2601.20802), and the gate to SDAR (arXiv 2605.15155). Difference: nothing is sampled from the
+teacher, and no token of the plan has a loss. The student is trained on what it sampled itself, never on other calls.
+
+Invariants: the note is in the teacher's tokens alone, and these are forwarded without gradients; the student's sequences and
+targets are what they are without a teacher; a rollout that does not count is not taught; a world whose expert fails on a
+blueprint has no note for it, and the gap is 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import log
+from typing import Any
+
+import numpy as np
+
+from envs.messages import Message
+from homerl.agents.policy import encode
+from homerl.play.episode import EpisodeLimits
+from homerl.train.demonstration import demonstration
+from homerl.train.packing.rows import TokenSequence
+from homerl.train.recipe import TeacherSettings
+from homerl.train.rollout import Rollout
+from homerl.train.tensors import SampledTokens
+from homerl.worlds.registry import begin, read_blueprint, world_of
+
+
+def note(goals: Iterable[str], messages: Iterable[Message]) -> str:
+    """What the teacher is shown: goals in words, and what an assistant wrote in a dialogue that met them."""
+    plan = (_written(message) for message in messages if message["role"] == "assistant")
+    return "\n".join(["Goals:", *goals, "Plan:", *plan])
+
+
+def with_note(messages: Sequence[Message], text: str) -> list[Message]:
+    """The messages, with a note at the end of the instructions that they begin with."""
+    first, *rest = messages
+    if first["role"] != "system":
+        return [{"role": "system", "content": text}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{text}"}, *rest]
+
+
+def with_notes(rows: Any, share: float, seed: int) -> Any:
+    """Rows with `messages`, `tools` and `blueprint`; a share of them, drawn by the seed, with a note on themselves.
+
+    From them a model from scratch learns to read notes, so that it can be a teacher.
+    """
+
+    def noted(row: dict[str, Any], i: int) -> dict[str, Any]:
+        if random.Random(f"note {seed} {i}").random() >= share:
+            return row
+        blueprint = json.loads(row["blueprint"])
+        goals = world_of(blueprint).goals_in_words(blueprint)
+        return {**row, "messages": with_note(row["messages"], note(goals, row["messages"]))}
+
+    return rows.map(noted, with_indices=True)
+
+
+class Teacher:
+    """Makes the teacher's sequences, and turns its judgement into advantages."""
+
+    def __init__(self, settings: TeacherSettings, tokenizer: Any, limits: EpisodeLimits, seed: int) -> None:
+        self.settings, self.tokenizer, self.limits, self.seed = settings, tokenizer, limits, seed
+
+    def sequences(self, rollouts: Sequence[Rollout], tokens: SampledTokens) -> list[TokenSequence]:
+        """The student's sequences with the notes of their blueprints, and the same targets in their new places."""
+        return [self._shown(rollout, one) for rollout, one in zip(rollouts, tokens.sequences, strict=True)]
+
+    def teach(
+        self, rollouts: Sequence[Rollout], tokens: SampledTokens, teacher: np.ndarray, student: np.ndarray
+    ) -> tuple[SampledTokens, dict[str, float]]:
+        """The tokens with the advantages that the teacher makes of them, and metrics.
+
+        `teacher` and `student` are log-probabilities of the sampled tokens, of shape (tokens,); NaN is a gap of 0.
+        """
+        counts = np.repeat([rollout.trajectory.outcome.counts for rollout in rollouts], tokens.counts)
+        gap = np.nan_to_num(teacher - student) * counts
+        factor = factors(tokens, gap, self.settings)
+        advantages = tokens.advantages * factor + pulls(gap, self.settings)
+        metrics = {"teacher/gap": _mean(gap), "teacher/agrees": _mean(gap > 0), "teacher/factor": _mean(factor)}
+        return replace(tokens, advantages=advantages), metrics
+
+    def _shown(self, rollout: Rollout, sequence: TokenSequence) -> TokenSequence:
+        text = expert_note(json.dumps(rollout.trajectory.blueprint), self.limits, self.seed)
+        if text is None or not len(sequence.ids):
+            return sequence
+        opening, tools = list(rollout.trajectory.messages[:1]), rollout.trajectory.tools
+        plain = self._ids(opening if opening[0]["role"] == "system" else [], tools)
+        if sequence.ids[: len(plain)].tolist() != plain:
+            raise ValueError("a rollout does not begin with its instructions, so no note can be put into them")
+        shown = self._ids(with_note(opening, text)[:1], tools)
+        ids = np.concatenate([np.array(shown, dtype=np.int64), sequence.ids[len(plain) :]])
+        return TokenSequence(ids, sequence.targets + len(shown) - len(plain))
+
+    def _ids(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        if not messages:
+            return []
+        return encode(self.tokenizer, self.tokenizer.apply_chat_template(list(messages), tools=list(tools), tokenize=False))
+
+
+@lru_cache(maxsize=1024)
+def expert_note(blueprint: str, limits: EpisodeLimits, seed: int) -> str | None:
+    """The note on a blueprint (JSON) by the world's expert; None if the expert does not succeed within the limits."""
+    data = json.loads(blueprint)
+    played = asyncio.run(demonstration(begin(read_blueprint(data), limits), seed))
+    return note(world_of(data).goals_in_words(data), played[-1].messages[len(played[0].messages) :]) if played else None
+
+
+def factors(tokens: SampledTokens, gap: np.ndarray, settings: TeacherSettings) -> np.ndarray:
+    """What the advantage of each token is multiplied by, of shape (tokens,): the same within a step."""
+    sums = np.bincount(tokens.steps, gap, minlength=1)
+    means = (sums / np.maximum(1, np.bincount(tokens.steps, minlength=1)))[tokens.steps]
+    return np.exp(_bounded(settings.weigh * np.sign(tokens.advantages) * means, settings))
+
+
+def pulls(gap: np.ndarray, settings: TeacherSettings) -> np.ndarray:
+    """What is added to the advantage of each token, of shape (tokens,)."""
+    gate = 1 / (1 + np.exp(-np.clip(gap, -50.0, 50.0)))
+    return settings.teach * gate * _bounded(gap, settings)
+
+
+def _bounded(values: np.ndarray, settings: TeacherSettings) -> np.ndarray:
+    limit = log(settings.bound)
+    return np.clip(values, -limit, limit)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _written(message: Mapping[str, Any]) -> str:
+    """An assistant's message as the model writes it."""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    lines = [f'{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}' for call in calls]
+    return "\n".join([*filter(None, [message.get("content")]), *lines])

@@ -1,0 +1,193 @@
+"""Which strategy of synthesis teaches best at equal calls? A tiny model of each strategy and seed, by SFT as long for all.
+
+The task is `long` of the credit study: six wishes, one spare turn, an agent that claims every fourth wish without acting. A
+call is one request to the agent or the user, whatever the number of candidates. M1 is a stand-in for a role-play in text:
+the user says each wish once and believes what it is told, and every dialogue is kept (the home refuses no slip of this
+task, so imagined tool results would be the home's own). M2 and M3 keep what the home's state proves right.
+
+Invariants: all strategies play the same blueprints, each with the same number of calls; what is finished is one JSON file,
+written whole, and is never done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from credit.figures import interval, markdown
+from credit.model import Size, hushed, sft_recipe
+from credit.tasks import LONG, Demonstrator, make
+
+from envs.documents import write_atomic
+from homerl.flow.mcts import Budget, Participants, SearchConfig, forest
+from homerl.play.episode import Episode
+from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.situation import Blueprint, Reply
+from homerl.play.trajectory import Trajectory, to_row, write_rows
+from homerl.play.utterance import Utterance
+from homerl.terminal.progress import progress_bar
+from homerl.worlds.registry import begin
+from rewards.composite import RewardWeights
+
+STRATEGIES: Mapping[str, tuple[int, int] | None] = {  # (k_user, k_agent); None is M1
+    "M1, text alone": None, "M2, linear (1, 1)": (1, 1), "(3, 1)": (3, 1), "M3, MCTS-Flow (1, 3)": (1, 3), "(3, 3)": (3, 3),
+}  # fmt: skip
+M1, M2, M3 = "M1, text alone", "M2, linear (1, 1)", "M3, MCTS-Flow (1, 3)"
+MOST = 1000  # trees at most; the budget allows far fewer
+TESTS = 300
+
+
+@dataclass(frozen=True)
+class Demonstrators:
+    """The study's demonstrator, with candidates that slip independently."""
+
+    seed: int
+    name: str = "demonstrator"
+
+    async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
+        """n messages."""
+        each = [Demonstrator(LONG, self.seed * 8 + i) for i in range(n)]
+        return [reply for one in each for reply in await one.consult(episode)]
+
+
+class Believing:
+    """A user who says each wish once, and believes what it is told."""
+
+    name = "believing"
+
+    async def speak(self, episode: Episode) -> Utterance:
+        """The next wish; nothing after the last."""
+        wishes = episode.blueprint.intents
+        return (
+            Utterance(wishes[episode.turn].queries[0], wishes[episode.turn].id)
+            if episode.turn < len(wishes)
+            else Utterance("")
+        )
+
+
+def blueprint_of(split: str, seed: int) -> Blueprint:
+    """A task of the study, with more than one way to say a wish, so that users can differ."""
+    made = make("long", split, seed)
+    said = [(f"please {i.queries[0]}", f"{i.queries[0]} now", i.queries[0]) for i in made.intents]
+    intents = tuple(i.model_copy(update={"queries": queries}) for i, queries in zip(made.intents, said, strict=True))
+    return made.model_copy(update={"intents": intents})
+
+
+async def dialogues(blueprint: Blueprint, factors: tuple[int, int] | None, calls: int, seed: int) -> list[Trajectory]:
+    """What a strategy keeps of a blueprint, for so many calls. A dialogue that has begun is played to its end."""
+    if factors is not None:
+        players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
+        config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
+        return (await forest(blueprint, players, config, LONG.limits, Budget("calls", calls)))[0]
+    kept: list[Trajectory] = []
+    while sum(map(_calls, kept)) < calls:
+        number = seed + len(kept)
+        kept.append(await play(begin(blueprint, LONG.limits), Demonstrators(number), Believing(), number))
+    return kept
+
+
+def _calls(played: Trajectory) -> int:
+    return sum(message["role"] in ("user", "assistant") for message in played.messages)
+
+
+def rows_of(name: str, seed: int, asked: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
+    """The dataset of a strategy, in the order of blueprints."""
+    for number in range(100_000 * seed, 100_000 * seed + asked.blueprints):
+        found = asyncio.run(dialogues(blueprint_of("train", number), STRATEGIES[name], asked.calls, 1000 * number))
+        yield from map(to_row, found)
+
+
+def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
+    """The size of a strategy's dataset, and of the model trained on it which held-out tasks it solved."""
+    folder = asked.out / f"{list(STRATEGIES).index(name)}-{seed}"
+    done = folder.with_suffix(".json")
+    size = {"blueprints": asked.blueprints, "calls": asked.calls, "updates": asked.updates}
+    if done.exists() and (found := json.loads(done.read_text()))["size"] == size:
+        return found
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = [*rows_of(name, seed, asked)]
+    random.Random(seed).shuffle(rows)
+    write_rows(folder / "trajectories.jsonl", rows)
+    with hushed(asked.out / "runs.log"):
+        solved = played(trained(folder, seed, asked.updates), seed)
+    found = {"size": size, "strategy": name, "seed": seed, "dialogues": len(rows), "solved": solved}
+    write_atomic(done, json.dumps(found) + "\n")
+    shutil.rmtree(folder)
+    return found
+
+
+def trained(folder: Path, seed: int, updates: int) -> Path:
+    """The model after SFT on the folder's dialogues."""
+    from homerl.train.sft import train_sft
+
+    recipe = sft_recipe(folder, folder / "trajectories.jsonl", replace(Size(), epochs=1000))
+    return train_sft(
+        recipe.model_copy(update={"seed": seed, "sft": recipe.sft.model_copy(update={"max_steps": updates, "noted": 0.0})})
+    )
+
+
+def played(model: Path, seed: int) -> list[bool]:
+    """Which held-out tasks the model solves, sampled at temperature 1."""
+    import torch
+
+    from homerl.agents.policy import TransformersEngine
+    from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.recipe import ModelSettings
+    from homerl.train.rollout import Player
+
+    torch.manual_seed(seed)
+    tokenizer = load_tokenizer(str(model))
+    policy = load_policy(ModelSettings(name=str(model), dtype="float32"), str(model))
+    player = Player(
+        TransformersEngine(policy, tokenizer, 10, batch=128), tokenizer, ScriptedUser, LONG.limits, RewardWeights(), 1024
+    )
+    rollouts = player.play([blueprint_of("heldout", i) for i in range(TESTS)], range(TESTS))
+    return [rollout.trajectory.success for rollout in rollouts]
+
+
+def summary(found: Mapping[tuple[str, int], Mapping[str, Any]], seeds: Sequence[int]) -> str:
+    """Success by strategy, and its gain over M1 and M2 of the same seeds, in points, with 95 % intervals."""
+    rates = {name: np.array([100 * np.mean(found[name, seed]["solved"]) for seed in seeds]) for name in STRATEGIES}
+    rows = []
+    for name, values in rates.items():
+        made = np.mean([found[name, seed]["dialogues"] for seed in seeds])
+        spread = f" ({values.std(ddof=1):.1f})" if len(seeds) > 1 else ""
+        over = (interval(values - rates[other], digits=1) if name != other else "" for other in (M1, M2))
+        rows.append([name, f"{made:,.0f}", f"{values.mean():.1f}{spread}", *over])
+    return markdown(["strategy", "dialogues", "success in % (s.d.)", "over M1", "over M2"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/strategies"))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--blueprints", type=int, default=600)
+    parser.add_argument("--calls", type=int, default=36, help="for each blueprint")
+    parser.add_argument("--updates", type=int, default=300, help="of SFT")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    todo = [(name, seed) for seed in range(asked.seeds) for name in STRATEGIES]
+    found: dict[tuple[str, int], Mapping[str, Any]] = {}
+    with progress_bar() as bar:
+        shown = bar.add_task("strategies", total=len(todo), note="")
+        for name, seed in todo:
+            bar.update(shown, note=f"{name}, seed {seed}")
+            found[name, seed] = run(name, seed, asked)
+            bar.advance(shown)
+    print(summary(found, range(asked.seeds)))
+
+
+if __name__ == "__main__":
+    from homerl.run.launch import quieten
+
+    quieten()
+    main()

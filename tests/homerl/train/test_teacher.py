@@ -1,0 +1,218 @@
+"""The policy as its own teacher: what it is shown, what it does to advantages, and that the student never sees it."""
+
+import json
+from math import log
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from envs.documents import InputError
+from homerl.agents.policy import TransformersEngine, encode
+from homerl.play.episode import EpisodeLimits
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.trajectory import write_rows
+from homerl.train import rlve
+from homerl.train.engines.generate import InPlace
+from homerl.train.recipe import RLVERecipe, TeacherSettings
+from homerl.train.rlve import train_rlve
+from homerl.train.rollout import Player
+from homerl.train.sft import load_dialogues
+from homerl.train.teacher import Teacher, expert_note, factors, note, pulls, with_note
+from homerl.train.tensors import SampledTokens, sampled_tokens
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.registry import begin, worlds
+from rewards.composite import RewardWeights
+
+LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
+gaps = arrays(float, st.integers(1, 12), elements=st.floats(-30, 30))
+
+
+def tokens_of(advantages: np.ndarray, steps: np.ndarray) -> SampledTokens:
+    size = len(advantages)
+    return SampledTokens((), np.array([0, size]), advantages, np.zeros(size), np.zeros(size, int), steps)
+
+
+@pytest.fixture
+def rollouts(model, tokenizer, task):
+    torch.manual_seed(0)
+    player = Player(TransformersEngine(model, tokenizer, 16), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 2048)
+    return player.play([make_blueprint(task, "train", seed) for seed in (3, 3, 4)], [0, 1, 2])
+
+
+def test_the_note_has_the_goals_and_the_experts_calls(task):
+    blueprint = make_blueprint(task, "train", 3)
+    text = expert_note(json.dumps(blueprint.model_dump(mode="json")), LIMITS, 0)
+    goals, plan = text.split("\nPlan:\n")
+    assert all(condition in goals for intent in blueprint.intents for condition in intent.conditions)
+    assert all(json.dumps(call.code)[1:-1] in plan for intent in blueprint.intents for call in intent.plan)
+
+
+def test_there_is_no_note_where_the_expert_fails(task):
+    blueprint = make_blueprint(task.model_copy(update={"intents": (2, 2)}), "train", 3)
+    assert expert_note(json.dumps(blueprint.model_dump(mode="json")), EpisodeLimits(turns=1, steps=8), 0) is None
+
+
+@pytest.mark.parametrize("world", worlds())
+def test_every_world_has_notes(world):
+    adapter = worlds()[world]
+    recipe = adapter.recipe.model_validate({} if adapter.is_default else {"world": world})
+    blueprint = adapter.make_blueprint(recipe, "train", 1)
+    text = expert_note(
+        json.dumps(blueprint.model_dump(mode="json")), EpisodeLimits(turns=None, steps=40, steps_per_turn=30), 0
+    )
+    goals, plan = text.split("\nPlan:\n")
+    assert len(goals.splitlines()) > 1 and plan.strip()
+
+
+def test_the_teacher_reads_the_students_dialogue_and_the_note_alone(rollouts, tokenizer):
+    """Undoing the note gives back the student's tokens, and each target is the same token in its new place."""
+    tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps)) for rollout in rollouts])
+    shown = Teacher(TeacherSettings(), tokenizer, LIMITS, 0).sequences(rollouts, tokens)
+    for rollout, own, other in zip(rollouts, tokens.sequences, shown, strict=True):
+        text = expert_note(json.dumps(rollout.trajectory.blueprint), LIMITS, 0)
+        assert other.ids[other.targets].tolist() == own.ids[own.targets].tolist()
+        shift = len(other.ids) - len(own.ids)
+        assert shift > 0 and set(other.targets - own.targets) == {shift}
+        messages = with_note(rollout.trajectory.messages[:1], text)
+        begin = encode(
+            tokenizer, tokenizer.apply_chat_template(messages, tools=list(rollout.trajectory.tools), tokenize=False)
+        )
+        assert other.ids[: len(begin)].tolist() == begin
+        assert other.ids[len(begin) :].tolist() == own.ids[len(begin) - shift :].tolist()
+        assert text in tokenizer.decode(other.ids) and text not in tokenizer.decode(own.ids)
+
+
+def test_instructions_are_begun_with_where_there_are_none():
+    hello = {"role": "user", "content": "Hello."}
+    assert with_note([hello], "Plan:") == [{"role": "system", "content": "Plan:"}, hello]
+
+
+@given(gaps, st.floats(0, 5), st.floats(1.1, 10), st.data())
+def test_factors_are_bounded_keep_signs_and_agree_within_a_step(gap, weigh, bound, data):
+    advantages = data.draw(arrays(float, len(gap), elements=st.floats(-3, 3)))
+    steps = np.sort(data.draw(arrays(int, len(gap), elements=st.integers(0, 3))))
+    advantages = advantages[np.searchsorted(steps, steps)]  # one credit a step
+    settings = TeacherSettings(weigh=weigh, bound=bound)
+    factor = factors(tokens_of(advantages, steps), gap, settings)
+    assert np.all(factor >= 1 / bound - 1e-9) and np.all(factor <= bound + 1e-9)
+    assert np.array_equal(np.sign(advantages * factor), np.sign(advantages))
+    for step in set(steps):
+        here = steps == step
+        assert np.ptp(factor[here]) < 1e-9
+        agree = np.sign(advantages[here][0]) * gap[here].mean()
+        assert (factor[here][0] - 1) * agree >= -1e-9
+
+
+@given(gaps, st.floats(0, 2), st.floats(1.1, 10))
+def test_pulls_follow_the_gap_and_are_bounded(gap, teach, bound):
+    pull = pulls(gap, TeacherSettings(teach=teach, bound=bound))
+    assert np.all(np.abs(pull) <= teach * log(bound) + 1e-9) and np.all(pull * gap >= 0)
+    assert np.all(np.abs(pulls(-np.abs(gap), TeacherSettings(teach=teach, bound=bound))) <= teach * log(bound) / 2 + 1e-9)
+
+
+def test_pulls_go_down_the_reverse_divergence():
+    """Without gate and bound, samples of the student times ∇ log π give -∇ KL(student ‖ teacher)."""
+    logits = torch.tensor([0.2, -0.4, 0.9], dtype=torch.float64, requires_grad=True)
+    teacher = torch.log_softmax(torch.tensor([0.5, 0.1, 0.3], dtype=torch.float64), 0)
+    student = torch.log_softmax(logits, 0)
+    gap = (teacher - student).detach().numpy()
+    wide = TeacherSettings(teach=1.0, bound=1e9)
+    pull = torch.tensor(pulls(gap, wide) / (1 / (1 + np.exp(-gap))))
+    (found,) = torch.autograd.grad((student.exp().detach() * pull * student).sum(), logits, retain_graph=True)
+    (wanted,) = torch.autograd.grad(-(student.exp() * (student - teacher)).sum(), logits)
+    assert torch.allclose(found, wanted)
+
+
+def test_a_rollout_that_does_not_count_is_not_taught(rollouts, tokenizer):
+    from dataclasses import replace
+
+    from homerl.play.trajectory import Outcome
+
+    spoilt = [replace(rollouts[0], trajectory=replace(rollouts[0].trajectory, outcome=Outcome.USER_ERROR)), *rollouts[1:]]
+    tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps)) for rollout in spoilt])
+    teacher = Teacher(TeacherSettings(teach=1.0), tokenizer, LIMITS, 0)
+    taught, _ = teacher.teach(spoilt, tokens, tokens.logps + 1.0, tokens.logps)
+    first = tokens.starts[1]
+    assert not taught.advantages[:first].any() and np.all(taught.advantages[first:] > 0)
+
+
+@pytest.fixture
+def recipe(tiny, task, tmp_path):
+    def make(out: str, **teacher: float) -> RLVERecipe:
+        return RLVERecipe.model_validate(
+            {
+                "homerl": 1, "run": "rlve", "cpu": True, "seed": 6, "out": tmp_path / out, "parallel": "none",
+                "model": {"name": str(tiny), "dtype": "float32"}, "wandb": {"mode": "disabled"},
+                "blueprints": {"recipe": task.model_dump(), "count": 16},
+                "limits": {"turns": 3, "steps": 4, "steps_per_turn": 2},
+                "rlve": {
+                    "updates": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 12, "max_episode_tokens": 512,
+                    "save_steps": None, "log_steps": 1, "teacher": teacher or None,
+                },
+            }
+        )  # fmt: skip
+
+    return make
+
+
+def test_a_run_with_a_teacher_samples_the_same_and_teaches_groups_that_do_not_vary(recipe, monkeypatch):
+    """The untrained model never succeeds, so nothing but the teacher teaches; and no prompt has a note."""
+    prompts, trained = [], []
+    sample = InPlace.sample
+
+    async def heard(self, prompt):
+        prompts.append(list(prompt))
+        return await sample(self, prompt)
+
+    class Watched(rlve.RLVETrainer):
+        def _generate_and_score_completions(self, inputs):
+            output = super()._generate_and_score_completions(inputs)
+            trained.append(self.tokens)
+            return output
+
+    monkeypatch.setattr(InPlace, "sample", heard)
+    monkeypatch.setattr(rlve, "RLVETrainer", Watched)
+    train_rlve(recipe("plain"))
+    plain, asked = trained.pop(), prompts.copy()
+    prompts.clear()
+    settings = recipe("taught", teach=0.5)
+    train_rlve(settings)
+    assert prompts == asked
+    taught = trained.pop()
+    assert [one.ids.tolist() for one in taught.sequences] == [one.ids.tolist() for one in plain.sequences]
+    assert not plain.advantages.any() and taught.advantages.any()
+    assert np.abs(taught.advantages).max() <= 0.5 * log(2) + 1e-6
+    line = json.loads((settings.out / "metrics.jsonl").read_text().splitlines()[0])
+    assert line["teacher/gap"] != 0 and 0 < line["teacher/agrees"] < 1
+
+
+def test_a_share_of_dialogues_has_a_note_on_itself(dialogues, rows):
+    plain, noted = load_dialogues(str(dialogues)), load_dialogues(str(dialogues), 0.5, 1)
+    changed = [i for i in range(len(plain)) if noted[i] != plain[i]]
+    assert 0.25 < len(changed) / len(plain) < 0.75
+    assert [noted[i] for i in changed] == [load_dialogues(str(dialogues), 0.5, 1)[i] for i in changed]
+    for i in changed:
+        first, *rest = noted[i]["messages"]
+        assert rest == plain[i]["messages"][1:] and first["content"].startswith(plain[i]["messages"][0]["content"])
+        blueprint = json.loads(rows[i]["blueprint"])
+        goals = worlds()["homeenv"].goals_in_words(blueprint)
+        assert first["content"].endswith(note(goals, rows[i]["messages"]))
+
+
+def test_notes_need_blueprints(tmp_path, rows):
+    path = tmp_path / "foreign.jsonl"
+    write_rows(path, [{"messages": row["messages"], "tools": row["tools"]} for row in rows])
+    with pytest.raises(InputError, match=r"(?s)no column `blueprint`.*sft\.noted"):
+        load_dialogues(str(path), 0.5)
+
+
+def test_the_student_is_never_shown_a_note(task):
+    """An observation is all that a policy gets, and it is made of the situation's own messages."""
+    blueprint = make_blueprint(task, "train", 3)
+    episode = begin(blueprint, LIMITS)
+    text = expert_note(json.dumps(blueprint.model_dump(mode="json")), LIMITS, 0)
+    assert "Plan:" in text and all("Plan:" not in str(message) for message in episode.observation.messages)
