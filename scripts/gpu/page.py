@@ -17,7 +17,8 @@ PAGE = "docs/gpu.md"
 BEGIN, END = "<!-- measured: written by scripts/gpu_report -->", "<!-- /measured -->"
 TRAINING = ("sft_8b_lora", "sft_4b", "rlve_8b_lora")
 GENERATION = ("generate_transformers", "generate_continuous", "generate_vllm")
-SCRATCH = "scratch_100m"
+SCRATCH = ("scratch_100m", "long_100m")
+STAGES = {"untrained": "untrained", "sft": "SFT", "rlve": "RLVE", "rlve_trajectory": "RLVE, credit by trajectory"}
 Report = dict[str, Any]
 
 
@@ -125,20 +126,23 @@ def generation(report: Report) -> str:
 
 
 def scratch(report: Report) -> str:
-    """Success of the model of 100M parameters before and after training."""
-    found = report.get(SCRATCH, {})
+    """Success of the models of 100M parameters before and after training."""
+    return "\n\n".join(filter(None, (_trained(name, report.get(name, {})) for name in SCRATCH)))
+
+
+def _trained(name: str, found: dict[str, Any]) -> str:
     rows = [
-        [stage, f"{100 * found[stage]['success']:.1f}", str(found.get(f"{stage} updates", 0)), str(found[stage]["n"])]
-        for stage in ("untrained", "sft", "rlve")
+        [said, f"{100 * found[stage]['success']:.1f}", str(found.get(f"{stage} updates", 0)), str(found[stage]["n"])]
+        for stage, said in STAGES.items()
         if stage in found
     ]
-    return table("`recipes/scratch_100m.yaml`:", ("after", "success, %", "updates", "tasks"), rows)
+    return table(f"`recipes/{name}.yaml`:", ("after", "success, %", "updates", "tasks"), rows)
 
 
 def failures(report: Report) -> list[str]:
     """The last line of what a failed part said."""
     found = []
-    for name in (*TRAINING, *GENERATION, SCRATCH):
+    for name in (*TRAINING, *GENERATION, *SCRATCH):
         for whose, side in (("", report.get(name, {})), (" of TRL", report.get(name, {}).get("trl", {}))):
             if "failed" in side:
                 words = side["failed"].strip().splitlines()[-1]

@@ -56,7 +56,8 @@ PARTS = {
     "generate_transformers": generation("transformers"),
     "generate_continuous": generation("continuous"),
     "generate_vllm": generation("vllm", needs="vllm"),
-    "scratch_100m": Part(scratch),
+    "scratch_100m": Part(lambda machine: scratch(machine, "scratch_100m")),
+    "long_100m": Part(lambda machine: scratch(machine, "long_100m", second=True)),
 }
 SIDES = ("ours", "trl", "trl_checkpointing")
 

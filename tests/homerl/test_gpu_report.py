@@ -32,6 +32,7 @@ PARTS = {
     "generate_transformers": ("tokens_per_second", "tokens"),
     "generate_continuous": ("tokens_per_second", "tokens"),
     "scratch_100m": ("untrained", "sft", "rlve", "rlve - sft", "trajectories", "parameters"),
+    "long_100m": ("untrained", "sft", "rlve", "rlve_trajectory", "rlve - sft", "rlve - rlve_trajectory"),
 }
 
 
@@ -51,7 +52,7 @@ def test_every_part_turns(part, tmp_path):
     found = report(tmp_path, part)[part]
     assert "failed" not in found, found["failed"]
     assert set(PARTS[part]) <= set(found)
-    if part == "scratch_100m":
+    if part.endswith("_100m"):
         assert all(found[name]["n"] == 6 and len(found[name]["interval"]) == 2 for name in ("untrained", "sft", "rlve"))
         assert found["sft updates"] == 4 and found["rlve updates"] == 1
     if "trl" in PARTS[part]:
@@ -201,7 +202,7 @@ def test_the_page_has_the_ratio_first_and_names_what_failed(tmp_path):
     assert "| `rlve_8b_lora` | – | failed | 118 s an update |" in text
     assert "| `sft_8b_lora` | training | 60.0 | 61.9 | 22.8 |" in text
     assert "| linear | 0.450 s (75.0 %) |" in text and "| rest | 0.150 s (25.0 %) |" in text
-    assert "| vllm | 8,251 |" in text and "| sft | 71.0 | 900 | 400 |" in text
+    assert "| vllm | 8,251 |" in text and "| SFT | 71.0 | 900 | 400 |" in text
     assert "`sft_4b` of TRL failed: OutOfMemoryError: 12 GiB" in text and "`rlve_8b_lora` failed: TimeoutExpired" in text
     write_page(page, FOUND)
     assert page.read_text() == text
