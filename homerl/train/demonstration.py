@@ -14,10 +14,13 @@ from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import world_of
 
 
-async def demonstration(opening: Episode, seed: int) -> list[Episode]:
+FLAWLESS = ExpertConfig(mistakes=0.0)
+
+
+async def demonstration(opening: Episode, seed: int, config: ExpertConfig = FLAWLESS) -> list[Episode]:
     """Copies of the expert's episode before each of its steps, and the episode at its end; none if it does not succeed."""
     episode, points = opening.fork(), list[Episode]()
-    expert, user = world_of(opening.blueprint).expert(ExpertConfig(mistakes=0.0), seed), ScriptedUser(seed)
+    expert, user = world_of(opening.blueprint).expert(config, seed), ScriptedUser(seed)
     try:
         while episode.outcome is None:
             if episode.turn == 0 or waits_for_user(episode):

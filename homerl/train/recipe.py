@@ -163,12 +163,16 @@ class TeacherSettings(Model):
     weigh: float = Field(
         1.0,
         ge=0,
-        description="How much a step's credit is scaled by what the teacher thinks of the step, for each nat a token.",
+        description="How much a step's credit is scaled by what the teacher thinks of the step, for each nat of difference.",
     )
     teach: float = Field(
         0.0, ge=0, description="Weight of the teacher's own pull on each token: a gated reverse KL divergence."
     )
     bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
+    styles: dict[str, float] = Field(
+        {"snippet": 1.0},
+        description="Weights of how the expert works in the plan that is shown, as in `synth.expert`; it makes no mistakes.",
+    )
 
 
 class CurriculumSettings(Model):

@@ -7,8 +7,8 @@ and what the world's expert wrote in a dialogue of the same blueprint. For a tok
 
 in nats: above 0, one would rather write it if one knew the plan. Its use is bounded by ln b (`bound`), in both of two ways:
 
-- `weigh` κ multiplies the credit A of a step by exp(clip(κ · sign(A) · mean of its d, ±ln b)). What the rewards and the
-  teacher agree on weighs more, up to b times; what they disagree on weighs less. A credit never changes its sign, and no
+- `weigh` κ multiplies the credit A of a step by exp(clip(κ · sign(A) · D, ±ln b)), where D is the sum of its d: how much
+  likelier the teacher finds the step than the student does. What the rewards and the teacher agree on weighs more, up to b times; what they disagree on weighs less. A credit never changes its sign, and no
   credit stays none. The estimate of the gradient is biased by at most the factor b.
 - `teach` β adds β · σ(d) · clip(d, ±ln b) to the advantage of each token. With gate 1, its expectation over the student's
   samples is the negative gradient of KL(student ‖ teacher), the reverse KL. The gate σ(d) takes what the teacher would not
@@ -43,6 +43,7 @@ from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import TeacherSettings
 from homerl.train.rollout import Rollout
 from homerl.train.tensors import SampledTokens
+from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, read_blueprint, world_of
 
 
@@ -81,6 +82,7 @@ class Teacher:
 
     def __init__(self, settings: TeacherSettings, tokenizer: Any, limits: EpisodeLimits, seed: int) -> None:
         self.settings, self.tokenizer, self.limits, self.seed = settings, tokenizer, limits, seed
+        self.styles = tuple(settings.styles.items())
 
     def sequences(self, rollouts: Sequence[Rollout], tokens: SampledTokens) -> list[TokenSequence]:
         """The student's sequences with the notes of their blueprints, and the same targets in their new places."""
@@ -101,7 +103,7 @@ class Teacher:
         return replace(tokens, advantages=advantages), metrics
 
     def _shown(self, rollout: Rollout, sequence: TokenSequence) -> TokenSequence:
-        text = expert_note(json.dumps(rollout.trajectory.blueprint), self.limits, self.seed)
+        text = expert_note(json.dumps(rollout.trajectory.blueprint), self.limits, self.seed, self.styles)
         if text is None or not len(sequence.ids):
             return sequence
         opening, tools = list(rollout.trajectory.messages[:1]), rollout.trajectory.tools
@@ -119,18 +121,17 @@ class Teacher:
 
 
 @lru_cache(maxsize=1024)
-def expert_note(blueprint: str, limits: EpisodeLimits, seed: int) -> str | None:
+def expert_note(blueprint: str, limits: EpisodeLimits, seed: int, styles: tuple[tuple[str, float], ...]) -> str | None:
     """The note on a blueprint (JSON) by the world's expert; None if the expert does not succeed within the limits."""
-    data = json.loads(blueprint)
-    played = asyncio.run(demonstration(begin(read_blueprint(data), limits), seed))
+    data, config = json.loads(blueprint), ExpertConfig(mistakes=0.0, styles=dict(styles))
+    played = asyncio.run(demonstration(begin(read_blueprint(data), limits), seed, config))
     return note(world_of(data).goals_in_words(data), played[-1].messages[len(played[0].messages) :]) if played else None
 
 
 def factors(tokens: SampledTokens, gap: np.ndarray, settings: TeacherSettings) -> np.ndarray:
     """What the advantage of each token is multiplied by, of shape (tokens,): the same within a step."""
-    sums = np.bincount(tokens.steps, gap, minlength=1)
-    means = (sums / np.maximum(1, np.bincount(tokens.steps, minlength=1)))[tokens.steps]
-    return np.exp(_bounded(settings.weigh * np.sign(tokens.advantages) * means, settings))
+    likelier = np.bincount(tokens.steps, gap, minlength=1)[tokens.steps]
+    return np.exp(_bounded(settings.weigh * np.sign(tokens.advantages) * likelier, settings))
 
 
 def pulls(gap: np.ndarray, settings: TeacherSettings) -> np.ndarray:

@@ -32,7 +32,7 @@ from homerl.worlds.registry import begin
 
 MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
-NOTED = 0.3  # so that the model can be its own teacher
+NOTED = 0.5  # so that the model can be its own teacher; on all tokens, since a plan is read by copying
 ROWS = {"train": 256, "heldout": 512}
 KEPT = (
     "success",
@@ -43,6 +43,9 @@ KEPT = (
     "anchor/coverage",
     "anchor/singletons",
     "grad_norm",
+    "teacher/gap",
+    "teacher/agrees",
+    "teacher/factor",
 )
 
 
@@ -51,7 +54,7 @@ class Size:
     """How much of everything."""
 
     demonstrations: int = 2400
-    epochs: float = 2.0
+    epochs: float = 3.0
     updates: int = 12
     blueprints: int = 8
     group: int = 8
@@ -158,7 +161,7 @@ def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
             "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
             "sft": {
                 "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "dialogues_per_update": 16, "epochs": size.epochs,
-                "max_length": 2048, "save_steps": 10_000, "log_steps": 10, "noted": NOTED,
+                "max_length": 2048, "save_steps": 10_000, "log_steps": 10, "noted": NOTED, "loss_on": "all",
             },
         }
     )  # fmt: skip

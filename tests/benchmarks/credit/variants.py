@@ -23,8 +23,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "anchor": {"credit": "anchor"},
     "branch": {"credit": "branch"},
     "counterfactual": {"credit": "counterfactual", "counterfactual": {"roots": 6, "siblings": 2}},
-    "weighed": {**STATE, "teacher": {"weigh": 2.0}},
-    "taught": {**STATE, "teacher": {"weigh": 0.0, "teach": 0.5}},
+    "weighed": {**STATE, "teacher": {"weigh": 1.0, "styles": {"stepwise": 1.0}}},
+    "taught": {**STATE, "teacher": {"weigh": 0.0, "teach": 0.5, "styles": {"stepwise": 1.0}}},
 }
 OF_TABLES = tuple(name for name, keys in VARIANTS.items() if "teacher" not in keys)
 WHOLE = 6  # of a group of eight that `counterfactual` plays to the end; two episodes' worth of steps go to siblings
