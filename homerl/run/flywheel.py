@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -89,7 +89,7 @@ def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: C
     """Benchmark the models concurrently (one for each process on a CPU) with one progress bar."""
     if not todo:
         return
-    total = len(todo) * sum(suite.count for suite in recipe.bench.suites)
+    total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
     workers = (recipe.processes or 1) if recipe.cpu else 1
     with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
         task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
@@ -126,9 +126,18 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
-        last = recipe.bench.suites[-1].name
-        settings = model | {"name": weights, "lora": None}
-        yield stage("bench", name, model=settings, bench=data["bench"]), out / name / "bench" / last / "score.json"
+        most = recipe.untrained_tasks if name == "untrained" else None
+        bench, settings = at_most(data["bench"], most), model | {"name": weights, "lora": None}
+        yield (
+            stage("bench", name, model=settings, bench=bench),
+            out / name / "bench" / bench["suites"][-1]["name"] / "score.json",
+        )
+
+
+def at_most(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
+    """The section `bench` with at most so many tasks in each suite; None leaves them."""
+    suites = [suite | {"count": min(suite["count"], tasks or suite["count"])} for suite in bench["suites"]]
+    return {**bench, "suites": suites}
 
 
 def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:

@@ -28,6 +28,12 @@ class FlywheelRecipe(RLVESections):
     synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
     sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
     bench: BenchSettings = Field(BenchSettings(), description="How each model is evaluated, and on what.")
+    untrained_tasks: int | None = Field(
+        None,
+        ge=1,
+        description="Most tasks of a suite that the untrained model plays, the first ones; null is all. A model made from "
+        "scratch solves nothing, and takes longest, since it does not know when to stop.",
+    )
 
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe

@@ -13,7 +13,6 @@ from homerl.play.trajectory import Outcome
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import world_of
 
-
 FLAWLESS = ExpertConfig(mistakes=0.0)
 
 

@@ -7,9 +7,10 @@ and what the world's expert wrote in a dialogue of the same blueprint. For a tok
 
 in nats: above 0, one would rather write it if one knew the plan. Its use is bounded by ln b (`bound`), in both of two ways:
 
-- `weigh` κ multiplies the credit A of a step by exp(clip(κ · sign(A) · D, ±ln b)), where D is the sum of its d: how much
-  likelier the teacher finds the step than the student does. What the rewards and the teacher agree on weighs more, up to b times; what they disagree on weighs less. A credit never changes its sign, and no
-  credit stays none. The estimate of the gradient is biased by at most the factor b.
+- `weigh` κ multiplies the credit A of a step by exp(clip(κ · sign(A) · D, ±ln b)), where D is the sum of its d: the
+  logarithm of how much likelier the teacher finds the step than the student does. What the rewards and the teacher agree on
+  weighs more, up to b times; what they disagree on weighs less. A credit never changes its sign, and no credit stays none.
+  The estimate of the gradient is biased by at most the factor b.
 - `teach` β adds β · σ(d) · clip(d, ±ln b) to the advantage of each token. With gate 1, its expectation over the student's
   samples is the negative gradient of KL(student ‖ teacher), the reverse KL. The gate σ(d) takes what the teacher would not
   write less seriously: there are other good ways than the plan's. It also teaches in groups whose returns do not vary.

@@ -56,18 +56,20 @@ def cells(run: Run, model: str) -> Iterator[Text]:
     """A model's cells after its name: success in each suite, then Φ, tool calls and tokens of the first suite."""
     suites = list(run.scores.values())
     for by_model in suites:
-        yield success_cell(by_model.get(model, {}))
+        most = max(score["n"] for score in by_model.values())
+        yield success_cell(by_model.get(model, {}), most)
     first = suites[0].get(model, {})
     for key, say in (("phi", percent), ("tool_calls", "{:.2f}".format), ("tokens", "{:.1f}".format)):
         yield Text(say(first[key]) if key in first else "")
 
 
-def success_cell(score: Row) -> Text:
-    """Success in percent with its interval, as `71.2 %  67.4–75.0`; empty without a score."""
+def success_cell(score: Row, tasks: int | None = None) -> Text:
+    """Success in percent with its interval, as `71.2 %  67.4–75.0`, and n if it is not `tasks`; empty without a score."""
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    return Text.assemble(percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
+    of = f"n={score['n']}  " if tasks not in (None, score["n"]) else ""
+    return Text.assemble((of, "dim not bold"), percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
 
 
 def kind_tables(run: Run) -> Iterator[Table]:

@@ -54,6 +54,15 @@ def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> Non
         is_done(stage | {"seed": 7}, product)
 
 
+def test_the_untrained_model_may_play_fewer_tasks(tmp_path: Path) -> None:
+    *_, (untrained, product), (sft, _), (rlve, _) = stages(recipe(tmp_path, "--untrained_tasks", "3"))
+    counts = [[suite["count"] for suite in stage["bench"]["suites"]] for stage in (untrained, sft, rlve)]
+    assert counts[0] == [3] and counts[1] == counts[2] and counts[1][0] > 3
+    assert product.parts[-4] == "untrained"
+    *_, (whole, _), _, _ = stages(recipe(tmp_path, "--untrained_tasks", "10000"))
+    assert whole["bench"] == rlve["bench"]
+
+
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):

@@ -27,7 +27,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.view import charts
-from homerl.view.report import RunReport, write_report
+from homerl.view.report import RunReport, success_cell, write_report
 from homerl.view.run import MODELS, read_run
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -197,6 +197,11 @@ def page_of(report: RunReport) -> Page:
 
 
 # The table
+
+
+def test_a_cell_of_fewer_tasks_says_so():
+    score = {"n": 60, "success": 0.0, "interval": (0.0, 0.06)}
+    assert "n=60" in success_cell(score, 600).plain and "n=" not in success_cell(score, 60).plain + success_cell(score).plain
 
 
 def test_table_says_the_figures_of_score_json(run):
