@@ -2,11 +2,12 @@
 
 A word is made of syllables (`velmo`), of letters (`ralndet`), or of the parts of two words of the home (`kitlamp`). The last
 begins like a word that the agent knows and goes on in another way. Else an agent learns to copy the new and to finish the
-known from memory, and reads `kitchenette` as `kitchen`.
+known from memory, and reads `kitchenette` as `kitchen`. For the same reason a coined word may come after known ones, and two
+may be joined: an agent that knows `power plug` alone reads `power outlet` as `power plug`.
 
 Invariants: the same seed gives the same names; a home's coined names differ, and no lexicon has them; a name is one or two
-words of lower case ASCII letters, each with a vowel: coined words alone, or one in place of the first word of a name
-(`velmo bedroom`, `hesk lamp`).
+words of lower case ASCII letters, each with a vowel. They stand alone (`velmo`, `hesk ralnd`), or in place of
+the first word of a name (`velmo bedroom`, `hesk-ralnd lamp`) or of its last word (`floor velmo`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ VOWELS = "a a e e i i o o u u ai au ay ea ee ie oa oi oo ou ow".split()
 MIDDLES = ("", "", "", "l", "m", "n", "r", "s", "t", "ck", "b", "g", "v", "x")
 ENDS = (*MIDDLES, "ce", "ge", "th", "ng", "nd", "st", "sk", "ll", "p", "d", "le", "er", "or", "en", "ing", "y", "ter", "let")
 LETTERS = "eeeeeeaaaaiiiioooouunnnttttrrrrssslllddcchhmmggppbbwwyfkvxzjq"  # about as often as in English
-SHAPES = ("alone", "first", "first", "twice")  # of a coined name: one word, one before the rest of the name, two words
+SHAPES = ("alone", "first", "first", "last", "last", "twice", "joined")  # where the coined words of a name stand
 STYLES = ("syllables", "syllables", "letters", "blend")
 
 
@@ -67,10 +68,12 @@ def _coined(name: str, share: float, used: set[str], home: Sequence[str], rng: r
     """The name, or a coined one with probability `share`. `used` takes the new words."""
     if rng.random() >= share:
         return name
-    shape = rng.choice(SHAPES)
-    rest = name.split()[1:] or name.split()
-    words = [_new(used, home, rng) for _ in range(2 if shape == "twice" else 1)]
-    return " ".join([*words, *rest] if shape == "first" else words)
+    shape, parts = rng.choice(SHAPES), name.split()
+    words = [_new(used, home, rng) for _ in range(2 if shape in ("twice", "joined") else 1)]
+    coined = ("-" if shape == "joined" else " ").join(words)
+    before = parts[:-1] or parts if shape == "last" else []
+    after = parts[1:] or parts if shape in ("first", "joined") else []
+    return " ".join([*before, coined, *after])
 
 
 def _new(used: set[str], home: Sequence[str], rng: random.Random) -> str:

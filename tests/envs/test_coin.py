@@ -1,6 +1,7 @@
 """Coined names: the same from the same seed, apart in a home, in every word that agents and users read."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -18,11 +19,11 @@ COINED = HomeRecipe(devices=(4, 9), ids="slug", coined=1.0)
 def test_every_name_is_new_and_none_twice(seed):
     home, words = make_home(seed, COINED), lexicon_of("en").words
     rooms = {device.room.name for device in home.plan.devices}
-    assert all(name.split()[0] not in words for name in rooms)
+    assert all(any(word not in words for word in name.replace("-", " ").split()) for name in rooms)
     names = [(device.room.name, device.name) for device in home.plan.devices]
     assert len(set(names)) == len(names) and all(NAME.fullmatch(part) for name in names for part in name)
     assert len({device.did for device in home.plan.devices}) == len(names)
-    assert all(device.did.startswith(device.room.name.replace(" ", "_")) for device in home.plan.devices)
+    assert all(device.did.startswith(re.sub("[ -]", "_", device.room.name)) for device in home.plan.devices)
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([(), ("lamp",), ("kitchen", "lamp", "tv")]))
@@ -37,6 +38,14 @@ def test_some_words_begin_like_those_of_the_home_and_go_on_in_another_way():
     words = [coin_word(rng, home) for _ in range(300)]
     begun = [word for word in words if word.startswith(("kit", "rad")) and word not in home]
     assert 0.1 < len(begun) / 300 < 0.4 and len(set(begun)) > 20
+
+
+def test_coined_words_stand_before_and_after_known_ones():
+    words = lexicon_of("en").words
+    names = {device.name for seed in range(60) for device in make_home(seed, COINED).plan.devices}
+    pairs = {tuple(word in words for word in name.split()) for name in names if "-" not in name}
+    assert {(False,), (False, True), (True, False), (False, False)} <= pairs
+    assert any("-" in name and name.split()[-1] in words for name in names)
 
 
 def test_no_word_of_the_held_out_half_is_blended():
