@@ -35,7 +35,7 @@ from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
-ATTEMPTS = 20
+ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
 SHARED_NAME = "author: two things share a name"
 REMEDIES = {  # for the reasons by which candidates are dropped
