@@ -108,7 +108,7 @@ class SimuHome(World, gym.Env[str, Action]):
     def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name = action.get("name") if isinstance(action, Mapping) else None
         if not isinstance(name, str) or name not in self._toolset:
-            return "", {"error": f"Unknown tool '{str(name)[:80]}'"}
+            return "", {"error": f"Unknown tool '{name[:80] if isinstance(name, str) else type(name).__name__}'"}
         arguments = {key: value for key, value in action.items() if key != "name"}
         return name, tools.call_tool(self.state.home, name, arguments)
 

@@ -182,7 +182,7 @@ def test_a_removed_device_keeps_its_last_effect_where_effects_jump(humidity, oth
     live(config, [("leap", leap), ("remove", "d1"), ("leap", 1), ("remove", "d0"), ("leap", 200)], True)
 
 
-@pytest.mark.parametrize("interval", [1, 10, 100, 1000, 1800, 5000])
+@pytest.mark.parametrize("interval", [1, 10, 100, 1000, 1800, 3600])
 @pytest.mark.parametrize("devices", [(("humidifier", 100),), (("air_purifier", 100),), (("air_conditioner", 100),)])
 def test_passes_of_any_length_run_and_devices_can_go(interval, devices):
     """In a pass so long, a variable returns to its baseline at once, whatever it was."""
