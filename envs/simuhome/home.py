@@ -252,7 +252,7 @@ class Home:
     def now(self) -> str:
         """The virtual time as text, cut to whole seconds. After the year 9999 it stays at its last second."""
         left = (datetime.max - self.plan.base_time).total_seconds()
-        return (self.plan.base_time + timedelta(seconds=int(min(self.seconds, left - 1)))).strftime(TIME_FORMAT)
+        return (self.plan.base_time + timedelta(seconds=min(self.seconds, left - 1))).strftime(TIME_FORMAT)
 
     # Rooms and devices
 

@@ -192,10 +192,8 @@ def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
     """
     new = _read_interval(tick_interval)
     seconds, old = home.seconds, home.interval
-    for device in home.plan.devices.values():
-        for key, offset in device.offsets.items():
-            if key.endswith(".#passes") and home.values[device.base + offset]:
-                home.set(device.base + offset, round(home.values[device.base + offset] * old / new))
+    if new != old:
+        air.renew_rates(home)
     home.interval, home.offset = new, seconds - home.tick * new if new != old else home.offset
     counts = {"device_count": len(home.plan.devices), "aggregator_count": len(VARIABLES) * len(home.plan.rooms)}
     return {"tick_interval": tick_interval} | counts

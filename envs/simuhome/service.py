@@ -14,10 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from envs.simuhome.clusters import COMMANDS, WRITES
 from envs.simuhome.home import ClusterView, Device, Home
-from envs.simuhome.results import OperationError, is_number, refuse_unless
-from envs.simuhome.spec import REQUIRED, Cluster, enum_member
+from envs.simuhome.results import OperationError, Unhandled, is_number, refuse_unless
+from envs.simuhome.spec import REQUIRED, Cluster, Struct, enum_member
 
-RESERVED = {"endpoint_id", "cluster_id", "command_id"}
+RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
 HEAT_PUMP_RANGES = {
     ("Thermostat", "OccupiedHeatingSetpoint"): (700, 3000),
     ("Thermostat", "OccupiedCoolingSetpoint"): (1600, 3200),
@@ -53,6 +53,18 @@ def require_device(home: Home, device_id: Any) -> Device:
     return device
 
 
+def _endpoint_of(given: Any) -> Any:
+    """The endpoint that a workflow's step means: 1.0 and true are 1. Other values stay as they are, and are no endpoint."""
+    return int(given) if isinstance(given, (int, float)) and given == int(given) else given
+
+
+def _check_power_adjustment(home: Home, device: Device) -> None:
+    """Refuse to move a heat pump's setpoint while it can adjust its power. A capability from a file is no structure."""
+    if "DeviceEnergyManagement" in device.type.endpoint_of:
+        capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
+        refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
+
+
 def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
     known = type(endpoint) is int and endpoint in device.type.endpoints
     refuse_unless(known, "ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
@@ -68,9 +80,13 @@ def _powered(home: Home, device: Device) -> bool:
 
 def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
     """Run a command and return its data. Raises `OperationError`, and then nothing has changed."""
-    device = require_device(home, device_id)
-    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
+    device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
     refuse_unless(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
+    if reserved := RESERVED & set(args or {}):
+        raise Unhandled(f"an argument has a reserved name: {sorted(reserved)}")
+    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
+    if home.plan.strict and (cluster_id, command_id) == ("Thermostat", "SetpointRaiseLower"):
+        _check_power_adjustment(home, device)
     power = device.type.power
     excepted = tuple(power.without)  # no set: a workflow step may give a list as command_id, which cannot be hashed
     needs_power = cluster_id in power.commands and command_id not in excepted
@@ -89,9 +105,6 @@ def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> dic
     """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
     parameters = cluster.commands[command]
     wrong = f"Invalid arguments for command '{command}' in cluster '{cluster.name}'"
-    refuse_unless(
-        not RESERVED & set(args), "INTERNAL_ERROR", f"an argument has a reserved name: {sorted(RESERVED & set(args))}"
-    )
     foreign = sorted(str(key) for key in args if key not in parameters)
     missing = sorted(key for key, default in parameters.items() if default == REQUIRED and key not in args)
     refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
@@ -112,7 +125,7 @@ def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
 
 def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
     """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
-    device = require_device(home, device_id)
+    device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
     if device.type.guarded:

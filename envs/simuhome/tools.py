@@ -82,7 +82,7 @@ class Tool:
             return error_envelope(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
         foreign = [str(name) for name in arguments if name not in self.parameters]
         if self.required and foreign:
-            detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {sorted(self.parameters)}"
+            detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {', '.join(sorted(self.parameters))}"
             return error_envelope(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
         return None
 
