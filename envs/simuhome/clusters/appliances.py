@@ -143,6 +143,7 @@ def advance_operation(view: ClusterView, n: int) -> None:
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
+    first = count(view["#passes"], min(n, 1), view.home.interval).seconds
     _, seconds, counter = count(view["#passes"], n, view.home.interval, left)
     if left - seconds <= 0:
         if view["PhaseList"]:
@@ -150,11 +151,12 @@ def advance_operation(view: ClusterView, n: int) -> None:
         return _end_programme(view)
     view["#passes"] = counter
     view["CountdownTime"] = left - seconds if seconds else left
-    _enter_phase(view, left, left - seconds)
+    _enter_phase(view, left - first, left - seconds)
     return None
 
 
 def _enter_phase(view: ClusterView, before: float, left: float) -> None:
+    """Enter the phase with `left` seconds to go. A loaded programme is as long as what its first pass left: `before`."""
     cycle, total = _cycle(view), view["#cycle"]
     # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
     if not (cycle.whole_seconds and view.strict):

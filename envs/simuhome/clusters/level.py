@@ -151,11 +151,9 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
 
 def _bounded(view: ClusterView, level: float, up: bool) -> float:
     """A level within its bounds. In strict mode only the bound counts to which a command goes."""
-    low, high = view["MinLevel"], view["MaxLevel"]
-    bounded: float = max(low, min(level, high))
-    if view.strict:
-        return min(level, high) if up else max(level, low)
-    return bounded
+    if up or not view.strict:
+        level = min(level, view["MaxLevel"])
+    return level if up and view.strict else max(level, view["MinLevel"])
 
 
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
