@@ -38,17 +38,17 @@ def excess_of(action: Action) -> str | None:
 
     For example, a text of 10 MB costs no more than a short one.
     """
-    characters, values, level = 0, 0, [action]
+    characters, values, level = 0, 0, [action]  # the values of one level of nesting after the other
     for _ in range(MOST_LEVELS + 1):
         inner: list[Any] = []
         for value in level:
-            if isinstance(value, Mapping):
-                characters += sum(len(key) for key in value if isinstance(key, str))
-                inner += value.values()
+            if isinstance(value, str):
+                characters += len(value)
             elif isinstance(value, (list, tuple)):
                 inner += value
-            elif isinstance(value, str):
-                characters += len(value)
+            elif isinstance(value, Mapping):
+                characters += sum(len(key) for key in value if isinstance(key, str))
+                inner += value.values()
             if characters > MOST_CHARACTERS or values + len(inner) > MOST_VALUES:
                 return f"a call has at most {MOST_CHARACTERS} characters and {MOST_VALUES} values"
         if not inner:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import NoneType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -52,7 +54,7 @@ class Tool:
     query: bool = False
     checked: bool = True
 
-    @property
+    @cached_property
     def required(self) -> tuple[str, ...]:
         """The names of the parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
@@ -116,8 +118,10 @@ def excess_number(value: Any) -> str | None:
     """Why a number in a value, or at any depth of it, is larger than any that a home takes; None if there is none."""
     if isinstance(value, (int, float)) and not -MOST_NUMBER < value < MOST_NUMBER:
         return "a number is finite and smaller than 2 to the power of 63"
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return next(filter(None, map(excess_number, inner)), None)
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        if not isinstance(inner, (str, bool, NoneType)) and (found := excess_number(inner)):
+            return found
+    return None
 
 
 def is_refused(result: Mapping[str, Any]) -> bool:

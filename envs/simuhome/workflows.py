@@ -13,7 +13,6 @@ import math
 import uuid
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from envs.hashing import text_hash
@@ -135,7 +134,7 @@ class MalformedStep(Exception):
 def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(partial(_run_step, home, step["tool"], step["args"]))
+            home.attempt(_run_step, home, step["tool"], step["args"])
         except OperationError as failure:
             return _replace_workflow(home, replace(flow, status="failed", error=failure.label))
         except MalformedStep as wrong:

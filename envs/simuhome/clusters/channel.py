@@ -161,7 +161,7 @@ def _press_key(view: ClusterView, code: int) -> int:
     act = SUPPORTED[code]
     try:
         if act:
-            view.home.attempt(lambda: act(view))
+            view.home.attempt(act, view)
     except OperationError:
         return INVALID_NOW
     return DONE
