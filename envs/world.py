@@ -4,7 +4,7 @@ Invariants of a world:
 - `fork` returns an independent copy.
 - `state_key` is an exact hash of everything that decides the future: the physical state, the clock and the rules that
   wait. It is the same in every process, and two worlds with equal keys behave alike from then on.
-- A call that the world refuses changes nothing.
+- A call that the world refuses changes nothing. A call that is too large (`excess_of`) is refused.
 - The reward of `step` is the gain in progress.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 Action = Mapping[str, Any]
+MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS = 100_000, 5_000, 32  # of the arguments of one call
 OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
 
 
@@ -30,6 +31,30 @@ def arguments_in(action: Action) -> dict[str, Any]:
     """The arguments of an action."""
     own = {"name": action[OWN_NAME]} if OWN_NAME in action else {}
     return {key: value for key, value in action.items() if key not in ("name", OWN_NAME)} | own
+
+
+def excess_of(action: Action) -> str | None:
+    """Why a call is larger than any that a world takes, or None. No more of it is read than decides this.
+
+    For example, a text of 10 MB costs no more than a short one.
+    """
+    characters, values, level = 0, 0, [action]  # the values of one level of nesting after the other
+    for _ in range(MOST_LEVELS + 1):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                characters += len(value)
+            elif isinstance(value, (list, tuple)):
+                inner += value
+            elif isinstance(value, Mapping):
+                characters += sum(len(key) for key in value if isinstance(key, str))
+                inner += value.values()
+            if characters > MOST_CHARACTERS or values + len(inner) > MOST_VALUES:
+                return f"a call has at most {MOST_CHARACTERS} characters and {MOST_VALUES} values"
+        if not inner:
+            return None
+        values, level = values + len(inner), inner
+    return f"arguments are nested at most {MOST_LEVELS} levels deep"
 
 
 @dataclass(frozen=True)

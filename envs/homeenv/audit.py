@@ -36,6 +36,7 @@ RULES: dict[str, str] = {
     "call_limit": "the code, or the agent, made more calls than it may",
     "output_limit": "the code printed more than it may",
     "code_limit": "the code is longer than it may be",
+    "size_limit": "the call is longer, or nested more deeply, than it may be",
 }
 
 

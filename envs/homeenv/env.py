@@ -25,7 +25,7 @@ from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.types import shown
 from envs.spaces import AnyText, ToolCalls
-from envs.world import Action, World, arguments_in
+from envs.world import Action, World, arguments_in, excess_of
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,8 @@ class HomeEnv(World, gym.Env[str, Action]):
         return observe(result), progress - before, bool(self.engine.task.tasks) and progress == 1.0, False, info
 
     def _act(self, action: Mapping[str, Any]) -> RunResult:
+        if isinstance(action, Mapping) and (excess := excess_of(action)):
+            return RunResult("", Refused("size_limit", excess))
         name = action.get("name") if isinstance(action, Mapping) else None
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None and self._missing is not None:

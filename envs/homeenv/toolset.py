@@ -151,7 +151,7 @@ def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
         for call in message.get("tool_calls") or ():
             try:
                 yield call["function"]["name"], json.loads(call["function"]["arguments"])
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
 
 

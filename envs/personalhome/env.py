@@ -19,7 +19,7 @@ from envs.personalhome.calls import call, offered
 from envs.personalhome.checking import schema_of
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
-from envs.world import Action, World
+from envs.world import Action, World, excess_of
 
 Goals = Callable[[HouseholdState], Sequence[bool]]
 
@@ -71,6 +71,8 @@ class PersonalHome(World):
         given = dict(action) if isinstance(action, Mapping) else {}
         name, blocked = given.pop("name", None), None
         try:
+            if excess := excess_of(given):
+                raise Refused("size_limit", excess)
             if name not in (known := [tool.name for tool in self._offered()]):
                 said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
                 raise Refused("unknown_tool", f"there is no tool {shown(name)}; {said}")

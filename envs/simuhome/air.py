@@ -283,7 +283,8 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
     signature = {d.id: tuple(values[d.base + d.offsets[key]] for key in SIGNATURE[d.type.name]) for d in devices}
     if kept is not None and all(kept.signature.get(did) == state for did, state in signature.items()):
         return kept, False
-    effects = dict(kept.effects) if kept is not None else {}
+    # The light of a removed device goes with the next sum. Any other effect of it stays, if it is kept at all.
+    effects = dict(kept.effects) if kept is not None and name != "illuminance" else {}
     for device in devices:
         pieces = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
         frozen = home.plan.strict and name in ("temperature", "pm10")
@@ -345,8 +346,28 @@ def _value_one_pass_ago(value: float, baseline: float, law: Law, dt: float, piec
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
 
+def renew_rates(home: Home) -> None:
+    """Let the next pass compute anew the effects that follow the length of a pass, which is about to change.
+
+    In strict mode these are the effects on humidity alone; the others are kept until a device changes.
+    """
+    for room in home.plan.rooms.values():
+        for index, name in enumerate(VARIABLES):
+            kept: Influence | None = home.values[room.base + index + len(VARIABLES)]
+            if kept is None or not kept.signature or (home.plan.strict and name != "humidity"):
+                continue
+            before = kept.before
+            if before is None and name in LAWS:
+                value, baseline = home.values[room.base + index], room.baseline[index]
+                before = _value_one_pass_ago(value, baseline, LAWS[name], home.interval, kept.pieces())
+            home.set(room.base + index + len(VARIABLES), kept._replace(signature={}, before=before))
+
+
 def forget_device(home: Home, device: Device) -> None:
-    """Remove a device's effects from its room. In strict mode its last effect stays for ever, as in the released program."""
+    """Remove a device's effects from its room.
+
+    In strict mode its last effect stays, as in the released program: light until another light changes, the rest for ever.
+    """
     room = home.plan.rooms[device.room]
     for index in range(len(VARIABLES)):
         slot = room.base + index

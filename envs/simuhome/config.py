@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+TICK_INTERVALS = {"minimum": 0.001, "maximum": 3_600}  # in virtual seconds; within them no clock outruns a calendar
 VARIABLES: dict[str, float] = {"temperature": 2500.0, "pm10": 35.0, "illuminance": 1000.0, "humidity": 5000.0}
 
 
@@ -60,7 +61,7 @@ class HomeConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    tick_interval: float = Field(default=0.1, gt=0)
+    tick_interval: float = Field(default=0.1, ge=TICK_INTERVALS["minimum"], le=TICK_INTERVALS["maximum"])
     base_time: str
     rooms: dict[str, RoomConfig]
     enable_aggregators: bool = True

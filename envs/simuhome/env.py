@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import gymnasium as gym
@@ -24,6 +24,8 @@ from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home
 from envs.spaces import AnyText, ToolCalls
 from envs.world import Action, World
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 class EpisodeState:
@@ -85,30 +87,35 @@ class SimuHome(World, gym.Env[str, Action]):
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
         before, earlier = self.state.fork(), self._progress
+        touched = self.state.home.watch()
         name, result = self._act(action)
         refused = tools.is_refused(result)
+        changed = () if refused else self._accept(name, action, before, touched)
         if refused:
             self.state = before
-        else:
-            self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
-            passage.advance(self.state.home, self.state.home.tick + self._ticks)
-        finished = name == "finish" and not refused
-        if finished:
-            self.state.answer = _text(action["answer"])
-        changed = self.state.home.changes(before.home) + tuple(
-            f"required.{number}" for number in sorted(self.state.met - before.met)
-        )
-        changed += ("answer",) if self.state.answer != before.answer else ()
         if changed:
             self._progress = self._measure()
+        finished = name == "finish" and not refused
         error = "the evaluation fails: time cannot go on over a malformed workflow" if finished and self._broken else None
-        text = json.dumps(result, ensure_ascii=False, default=str).encode(errors="replace").decode()
+        text = ENCODER.encode(result).encode(errors="replace").decode()
         return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed, error)
+
+    def _accept(self, name: str, action: Action, before: EpisodeState, touched: Iterable[int]) -> tuple[str, ...]:
+        """Take note of a call that was accepted, and let its time pass. The result names all that it changed."""
+        state = self.state
+        if self.episode is not None:
+            self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
+        passage.advance(state.home, state.home.tick + self._ticks)
+        if name == "finish":
+            state.answer = _text(action["answer"])
+        required = tuple(f"required.{number}" for number in sorted(state.met - before.met))
+        answer = ("answer",) if state.answer != before.answer else ()
+        return state.home.changes(before.home, touched) + required + answer
 
     def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name = action.get("name") if isinstance(action, Mapping) else None
         if not isinstance(name, str) or name not in self._toolset:
-            return "", {"error": f"Unknown tool '{str(name)[:80]}'"}
+            return "", {"error": f"Unknown tool '{name[:80] if isinstance(name, str) else type(name).__name__}'"}
         arguments = {key: value for key, value in action.items() if key != "name"}
         return name, tools.call_tool(self.state.home, name, arguments)
 

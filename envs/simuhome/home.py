@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -185,7 +185,7 @@ class Home:
     seconds, usually 0.1. `offset` (seconds) keeps the virtual time continuous when the interval changes.
     """
 
-    __slots__ = ("_key", "_stale", "_undo", "interval", "offset", "plan", "tick", "values", "workflows")
+    __slots__ = ("_key", "_stale", "_undo", "_watched", "interval", "offset", "plan", "tick", "values", "workflows")
 
     def __init__(self, plan: Plan, values: list[Any], interval: float) -> None:
         self.plan, self.values, self.interval = plan, values, interval
@@ -193,13 +193,14 @@ class Home:
         self.workflows: tuple[Workflow, ...] = ()
         self._key, self._stale = 0, dict.fromkeys(range(len(values)), ABSENT)
         self._undo: list[tuple[int, Any]] | None = None
+        self._watched: dict[int, Any] | None = None
 
     def fork(self) -> Home:
         """An independent copy. It copies the list of values and shares the plan."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.interval = self.plan, self.values.copy(), self.interval
         twin.tick, twin.offset, twin.workflows = self.tick, self.offset, self.workflows
-        twin._key, twin._stale, twin._undo = self._key, self._stale.copy(), None
+        twin._key, twin._stale, twin._undo, twin._watched = self._key, self._stale.copy(), None, None
         return twin
 
     def state_key(self) -> str:
@@ -217,23 +218,29 @@ class Home:
             self._stale.setdefault(slot, before)
             if self._undo is not None:
                 self._undo.append((slot, before))
+            if self._watched is not None:
+                self._watched[slot] = None
             self.values[slot] = value
 
-    def attempt(self, act: Callable[[], Any]) -> Any:
-        """Run `act` and return its result. If it raises, restore all values before the exception goes on."""
-        outermost = self._undo is None
-        undo = self._undo = [] if self._undo is None else self._undo
+    def watch(self) -> dict[int, Any]:
+        """A dictionary whose keys become the slots that are set from now on, until the next call of this method."""
+        self._watched = {}
+        return self._watched
+
+    def attempt(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Call `act` and return its result. If it raises, restore all values before the exception goes on."""
+        outer = self._undo
+        undo = self._undo = [] if outer is None else outer
         mark = len(undo)
         try:
-            return act()
+            return act(*given, **named)
         except Exception:
             while len(undo) > mark:
                 slot, before = undo.pop()
                 self.values[slot] = before
             raise
         finally:
-            if outermost:
-                self._undo = None
+            self._undo = outer
 
     # Time
 
@@ -250,8 +257,9 @@ class Home:
 
     @property
     def now(self) -> str:
-        """The virtual time as text, cut to whole seconds."""
-        return (self.plan.base_time + timedelta(seconds=int(self.seconds))).strftime(TIME_FORMAT)
+        """The virtual time as text, cut to whole seconds. After the year 9999 it stays at its last second."""
+        left = (datetime.max - self.plan.base_time).total_seconds()
+        return (self.plan.base_time + timedelta(seconds=min(self.seconds, left - 1))).strftime(TIME_FORMAT)
 
     # Rooms and devices
 
@@ -275,7 +283,10 @@ class Home:
 
     def extend(self, plan: Plan, values: list[Any]) -> None:
         """Replace the plan by one that needs more slots, and fill these with `values`."""
-        self._stale |= dict.fromkeys(range(len(self.values), len(self.values) + len(values)), ABSENT)
+        added = range(len(self.values), len(self.values) + len(values))
+        self._stale |= dict.fromkeys(added, ABSENT)
+        if self._watched is not None:
+            self._watched |= dict.fromkeys(added)
         self.values.extend(values)
         self.plan = plan
 
@@ -285,18 +296,22 @@ class Home:
             self.set(device.base + offset, None)
         self.plan = replace(self.plan, devices={key: d for key, d in self.plan.devices.items() if key != device.id})
 
-    def changes(self, before: Home) -> tuple[str, ...]:
-        """The names of all values, devices and workflows that differ from `before`, an earlier state of this home."""
+    def changes(self, before: Home, among: Iterable[int] | None = None) -> tuple[str, ...]:
+        """The names of all values, devices and workflows that differ from `before`, an earlier state of this home.
+
+        `among` are the slots that may differ, if that is known (`watch`).
+        """
         old, new = before.values, self.values
         names = self.plan.owners if self.plan is before.plan else before.plan.owners | self.plan.owners
         slots = [
             names.get(slot, f"#{slot}")
-            for slot, value in enumerate(new)
-            if slot >= len(old) or (value is not old[slot] and repr(value) != repr(old[slot]))
+            for slot in (range(len(new)) if among is None else sorted(among))
+            if slot >= len(old) or (new[slot] is not old[slot] and repr(new[slot]) != repr(old[slot]))
         ]
         clock = [] if (before.tick, before.interval) == (self.tick, self.interval) else ["clock"]
-        plan = [] if before.plan.digest == self.plan.digest else ["devices"]
-        flows = [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
+        plan = [] if self.plan is before.plan or before.plan.digest == self.plan.digest else ["devices"]
+        same = self.workflows is before.workflows
+        flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
         return (*slots, *plan, *flows, *clock)
 
 

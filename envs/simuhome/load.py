@@ -13,11 +13,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from envs.documents import InputError
 from envs.simuhome import air, passage
-from envs.simuhome.config import TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
+from envs.simuhome.config import TICK_INTERVALS, TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
 from envs.simuhome.home import Device, Home, Plan, Room
 from envs.simuhome.results import OperationError, refuse_unless
 from envs.simuhome.service import require_device
@@ -171,19 +171,29 @@ def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
     return {"device_id": device_id}
 
 
+_NUMBER = TypeAdapter(float)
+
+
+def _read_interval(value: Any) -> float:
+    """The length of a pass as the service's schema reads it: "1.0" and true are 1.0. Raises `OperationError`."""
+    try:
+        interval = _NUMBER.validate_python(value)
+    except ValidationError:
+        interval = 0.0
+    low, high = TICK_INTERVALS.values()
+    refuse_unless(low <= interval <= high, "SCHEMA_ERROR", f"tick_interval is a number in {low}..{high}")
+    return interval
+
+
 def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
-    """Change the length of a pass, in virtual seconds. Raises `OperationError` unless it is a number above 0.
+    """Change the length of a pass, in virtual seconds. Raises `OperationError` unless it is in `TICK_INTERVALS`.
 
     Virtual time does not jump, and running countdowns keep the fraction of a second that they have counted.
     """
-    number = isinstance(tick_interval, (int, float)) and not isinstance(tick_interval, bool)
-    if not number or not 0 < tick_interval < float("inf"):
-        raise OperationError("SCHEMA_ERROR", "tick_interval is a number above 0")
-    seconds, old, new = home.seconds, home.interval, float(tick_interval)
-    for device in home.plan.devices.values():
-        for key, offset in device.offsets.items():
-            if key.endswith(".#passes") and home.values[device.base + offset]:
-                home.set(device.base + offset, round(home.values[device.base + offset] * old / new))
+    new = _read_interval(tick_interval)
+    seconds, old = home.seconds, home.interval
+    if new != old:
+        air.renew_rates(home)
     home.interval, home.offset = new, seconds - home.tick * new if new != old else home.offset
     counts = {"device_count": len(home.plan.devices), "aggregator_count": len(VARIABLES) * len(home.plan.rooms)}
     return {"tick_interval": tick_interval} | counts

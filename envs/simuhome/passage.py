@@ -27,11 +27,9 @@ def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: 
         to_tick = min(to_tick, home.plan.max_ticks)
     names = tuple(home.plan.rooms) if rooms is None else tuple(dict.fromkeys(rooms))
     while home.tick < to_tick:
+        workflows.run_due(home, live)
         due = workflows.next_due(home)
-        if due is not None and due <= home.tick:
-            workflows.run_due(home, live)
-            continue
-        stop = to_tick if due is None else min(due, to_tick)
+        stop = to_tick if due is None else min(max(due, home.tick + 1), to_tick)
         advance_rooms(home, stop - home.tick, names)
         home.tick = stop
 

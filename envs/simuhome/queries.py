@@ -69,7 +69,7 @@ def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
 def read_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
     """The value of one attribute. If it does not exist, strict mode gives None and mended mode raises `OperationError`."""
     device = require_device(home, device_id)
-    key = f"{read_endpoint(endpoint_id)}.{cluster_id}.{attribute_id}"
+    key = f"{read_endpoint(str(endpoint_id))}.{cluster_id}.{attribute_id}"
     if key not in device.offsets or ".#" in key:
         refuse_unless(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
         return None

@@ -2,21 +2,28 @@
 
 Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
-- What must hold at a time is scheduled a little earlier, because the effect of a workflow is only seen after its tick.
+- What must hold at a time is scheduled a little earlier, because the effect of a workflow is only seen after its tick; and
+  what takes time is scheduled earlier by that time.
+- A goal's calls are made for the home as the workflows of earlier goals will leave it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
+from envs.simuhome import passage, workflows
+from envs.simuhome.clusters.thermostat import DEADBAND
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, due_time_of
+from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.home import Device, Home
 
 Action = dict[str, Any]
-LEAD_TICKS = 50  # how much earlier than its goal a workflow runs: 5 s
+LEAD_SECONDS = 5  # how much earlier than its goal a workflow runs
+DOCKING_SECONDS = 16  # a vacuum that is called home seeks its charger for 10 s and docks for 5 s, then it is stopped
+SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 # Clusters are set in this order, since a device may need power or a mode first. All others follow.
 SET_ORDER = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 
@@ -30,21 +37,41 @@ def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
     elif kind == "qt3":
         acts = [act for goal in goals for act in fulfil_asserts(home, goal.device_id, goal.asserts)]
     else:
-        acts = [schedule_call(home, goal, goals) for goal in goals]
+        acts = list(schedule_calls(home, goals))
     return [*looks, *acts, {"name": "finish", "answer": "Done."}]
 
 
-def schedule_call(home: Home, goal: GoalSpec, goals: Iterable[GoalSpec]) -> Action:
-    """The call that schedules a workflow, which makes a goal's targets hold just before the goal is due."""
-    due = due_time_of(goal).at_tick
-    earlier = {t.device_id for other in goals if due_time_of(other).at_tick < due for t in other.targets}
+def schedule_calls(home: Home, goals: Iterable[GoalSpec]) -> Iterator[Action]:
+    """For each goal, the call that schedules a workflow, which makes its targets hold just before the goal is due."""
+    goals = list(goals)
+    calls: dict[int, Action] = {}
+    then = home.fork()
+    for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
+        due = due_time_of(goals[index]).at_tick / 10
+        passage.advance(then, 10 * int(due - LEAD_SECONDS) - 1)
+        calls[index] = act = _schedule_call(then, goals[index], due)
+        start = act["start_time"]
+        if workflows.parse_time(start) > home.plan.base_time + timedelta(seconds=then.seconds):
+            workflows.schedule_workflow(then, start, act["steps"])
+    return (calls[index] for index in range(len(goals)))
+
+
+def _schedule_call(home: Home, goal: GoalSpec, due: float) -> Action:
+    """The call for a goal that is due after so many seconds. `home` is as it will be then."""
+    lead = LEAD_SECONDS + max((_seconds_to_hold(home, target) for target in goal.targets), default=0)
     steps = [
         {"tool": act["name"], "args": {key: value for key, value in act.items() if key != "name"}}
         for target in goal.targets
-        for act in fulfil_asserts(home, target.device_id, target.asserts, running=target.device_id in earlier)
+        for act in fulfil_asserts(home, target.device_id, target.asserts)
     ]
-    at = home.plan.base_time + timedelta(seconds=max(1, (due - LEAD_TICKS) // 10))
+    at = home.plan.base_time + timedelta(seconds=max(1, int(due - lead)))
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
+
+
+def _seconds_to_hold(home: Home, target: TargetDevice) -> int:
+    """How long it takes until asserts hold after their calls were made."""
+    stops = any(one.attribute.endswith("RVCOperationalState.OperationalState") and one.value == 0 for one in target.asserts)
+    return DOCKING_SECONDS if stops and home.device(target.device_id) else 0
 
 
 # Commands and writes
@@ -76,38 +103,84 @@ class DeviceCalls:
         """The call that switches the device on; an empty list if the device has no OnOff cluster."""
         return [self.command("OnOff", "On")] if "OnOff" in self.device.type.endpoint_of else []
 
-    def setpoint(self, mode: int, target: float) -> Action:
-        """The call that moves a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C.
+    @property
+    def is_off(self) -> bool:
+        """Whether the device has a switch, and is off."""
+        return "OnOff" in self.device.type.endpoint_of and self.read("OnOff", "OnOff") is not True
 
-        It raises or lowers the setpoint. A write could be refused, because the two setpoints must stay apart.
+    def setpoint(self, mode: int, target: float) -> list[Action]:
+        """The calls that move a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C, to the next tenth.
+
+        They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
+        mended mode this could be refused too, so the other setpoint goes out of the way first.
         """
-        attribute = "OccupiedCoolingSetpoint" if mode else "OccupiedHeatingSetpoint"
-        amount = round((target - self.read("Thermostat", attribute)) / 10)
-        return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(amount, 500)))
+        way = self._move(mode, round((target - self.read("Thermostat", SETPOINTS[mode])) / 10))
+        return [way] if self.home.plan.strict else [*self._clear(mode, target), way]
+
+    def exact_setpoint(self, mode: int, target: int) -> list[Action]:
+        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
+        away = self._clear(mode, target)
+        if away and (target - self.read("Thermostat", SETPOINTS[mode])) % 10 == 0:
+            return self.setpoint(mode, target)
+        return [*away, self.write("Thermostat", SETPOINTS[mode], target)]
+
+    def _clear(self, mode: int, target: float) -> list[Action]:
+        """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
+        now, other = (self.read("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
+        if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
+            return []
+        if mode:
+            return [self._move(0, math.floor((min(now, target) - DEADBAND - other) / 10))]
+        return [self._move(1, math.ceil((max(now, target) + DEADBAND - other) / 10))]
+
+    def _move(self, mode: int, tenths: int) -> Action:
+        return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
 
 
 # Attributes (QT3, QT4)
 
 
-def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert], running: bool = False) -> list[Action]:
-    """The calls that make a device's asserts hold. `running` says that its programme will be running by then."""
+def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> list[Action]:
+    """The calls that make a device's asserts hold."""
     device = home.device(device_id)
     if device is None:
         return []
+    wanted = _wanted(asserts)
+    calls, clusters = DeviceCalls(home, device), {cluster for cluster, _ in wanted}
+    off_last = wanted.get(("OnOff", "OnOff")) in (False, 0)
+    order = [*(SET_ORDER[1:] if off_last else SET_ORDER), None, *(SET_ORDER[:1] if off_last else ())]
+    ordered = sorted(wanted, key=lambda path: order.index(path[0] if path[0] in order else None))
+    starts = wanted.get(("OperationalState", "OperationalState")) == 1
+    if starts:
+        prepare = [*calls.switch_on(), calls.command("OperationalState", "Stop")]
+    elif ("OnOff", "OnOff") in wanted and not off_last:
+        prepare = []
+    else:
+        prepare = calls.switch_on() if _needs_power(calls, clusters) else []
+    return [*prepare, *(act for path in ordered for act in _set_attribute(calls, *path, wanted[path]))]
+
+
+def _wanted(asserts: Iterable[AttributeAssert]) -> dict[tuple[str, str], Any]:
+    """What is wanted, by cluster and attribute. Of a structure it is an object with the members that are asserted."""
     wanted: dict[tuple[str, str], Any] = {}
     for one in asserts:
-        cluster, attribute = one.attribute.split(".")[1:3]
-        wanted[cluster, attribute] = one.value
-    ordered = sorted(wanted, key=lambda path: SET_ORDER.index(path[0]) if path[0] in SET_ORDER else len(SET_ORDER))
-    calls = DeviceCalls(home, device)
-    starts = wanted.get(("OperationalState", "OperationalState")) == 1
-    prepare = [*calls.switch_on(), calls.command("OperationalState", "Stop")] if starts else []
-    if not starts and wanted.get(("OnOff", "OnOff")) is None and "FanControl" in {cluster for cluster, _ in wanted}:
-        prepare = calls.switch_on()
-    return [*prepare, *(act for path in ordered for act in _set_attribute(calls, *path, wanted[path], running))]
+        _, cluster, attribute, *member = one.attribute.split(".")
+        if member:
+            wanted[cluster, attribute] = {**wanted.get((cluster, attribute), {}), ".".join(member): one.value}
+        else:
+            wanted[cluster, attribute] = one.value
+    return wanted
 
 
-def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any, running: bool) -> Iterator[Action]:
+def _needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
+    """Whether the device must be switched on before these clusters can be set. A fan is, whether or not it is on."""
+    if "FanControl" in clusters:
+        return True
+    power, dims = calls.device.type.power, calls.device.type.dims and "LevelControl" in clusters
+    return calls.is_off and (dims or bool(clusters & (power.commands | power.writes.keys())))
+
+
+def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any) -> Iterator[Action]:
     match cluster, attribute:
         case "OnOff", _:
             yield calls.command("OnOff", "On" if value else "Off")
@@ -118,30 +191,46 @@ def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any,
         case "TemperatureControl", _:
             yield calls.command("TemperatureControl", "SetTemperature", target_temperature=value)
         case "Thermostat", "OccupiedHeatingSetpoint":
-            yield calls.setpoint(0, value)
-        case "LaundryWasherMode" | "DishwasherMode", _:
+            yield from calls.setpoint(0, value)
+        case "Thermostat", "OccupiedCoolingSetpoint":
+            yield from calls.exact_setpoint(1, value)
+        case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
             yield calls.command(cluster, "ChangeToMode", new_mode=value)
+        case "RVCCleanMode" | "RTCCMode", "CurrentMode":
+            yield calls.command(cluster, "ChangeToMode", mode=value)
         case "OperationalState", _:
-            yield from _set_operational_state(calls, value, running)
+            yield from _set_operational_state(calls, value)
         case "RVCOperationalState", _:
             yield from _set_vacuum_state(calls, value)
         case "MediaPlayback", _:
             yield from _set_playback_state(calls, value)
         case "Channel", "CurrentChannel":
-            yield calls.command("Channel", "ChangeChannelByNumber", major_number=value)
+            yield _tune(calls, value)
         case _:
             yield calls.write(cluster, attribute, value)
 
 
-def _set_operational_state(calls: DeviceCalls, state: int, running: bool) -> Iterator[Action]:
-    running = running or calls.read("OperationalState", "OperationalState") == 1
-    if state == 2 and not running:
+def _tune(calls: DeviceCalls, wanted: Any) -> Action:
+    """The call that tunes to a channel: a major number, or the first channel of the list that has the wanted members."""
+    members = wanted if isinstance(wanted, Mapping) else {"MajorNumber": wanted}
+    listed = calls.read("Channel", "ChannelList") or ()
+    found = next((one for one in listed if members.items() <= one.items()), members)
+    minor = {"minor_number": found["MinorNumber"]} if found.get("MinorNumber") else {}
+    return calls.command("Channel", "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
+
+
+def _set_operational_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
+    if state == 2 and calls.read("OperationalState", "OperationalState") != 1:
         yield from (*calls.switch_on(), calls.command("OperationalState", "Start"))
     yield calls.command("OperationalState", {0: "Stop", 1: "Start", 2: "Pause"}[state])
 
 
 def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
     now = calls.read("RVCOperationalState", "OperationalState")
+    if now == 1 and state in (0, 64, 66):
+        yield calls.command("RVCRunMode", "ChangeToMode", new_mode=1)
+    elif now == 2 and state in (0, 64, 66):
+        yield calls.command("RVCOperationalState", "GoHome")
     if now == 2 and state == 1:
         yield calls.command("RVCOperationalState", "Resume")
     elif now not in (1, 2) and state in (1, 2):
@@ -177,14 +266,14 @@ def _air_conditioner(calls: DeviceCalls, up: bool, value: float) -> Iterator[Act
     if up:
         yield calls.command("OnOff", "Off")
         return
-    yield from (*calls.switch_on(), calls.write("Thermostat", "SystemMode", 3), calls.setpoint(1, value - 500))
+    yield from (*calls.switch_on(), calls.write("Thermostat", "SystemMode", 3), *calls.setpoint(1, value - 500))
     yield calls.write("FanControl", "PercentSetting", 100)
 
 
 def _heat_pump(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
     yield calls.write("Thermostat", "SystemMode", 4 if up else 0)
     if up:
-        yield calls.setpoint(0, value + 500)
+        yield from calls.setpoint(0, value + 500)
 
 
 def _set_fan(calls: DeviceCalls, helps: bool) -> Iterator[Action]:

@@ -56,6 +56,13 @@ class OperationError(Exception):
         return HTTP_STATUS.get(self.type, 500)
 
 
+class Unhandled(OperationError):
+    """An error that the released program does not handle: an agent sees 500, and a workflow never gets over its step."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("INTERNAL_ERROR", detail)
+
+
 def refuse_unless(holds: Any, type: str, detail: str = "", label: str = "") -> None:
     """Raise `OperationError` of a type unless `holds` is true."""
     if not holds:

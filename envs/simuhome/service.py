@@ -8,16 +8,17 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from envs.simuhome.clusters import COMMANDS, WRITES
 from envs.simuhome.home import ClusterView, Device, Home
-from envs.simuhome.results import OperationError, is_number, refuse_unless
-from envs.simuhome.spec import REQUIRED, Cluster, enum_member
+from envs.simuhome.results import OperationError, Unhandled, is_number, refuse_unless
+from envs.simuhome.spec import REQUIRED, Cluster, Struct, enum_member
 
-RESERVED = {"endpoint_id", "cluster_id", "command_id"}
+RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
 HEAT_PUMP_RANGES = {
     ("Thermostat", "OccupiedHeatingSetpoint"): (700, 3000),
     ("Thermostat", "OccupiedCoolingSetpoint"): (1600, 3200),
@@ -47,15 +48,27 @@ def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
 
 def require_device(home: Home, device_id: Any) -> Device:
     """The device with this id. Raises `OperationError` if there is none."""
-    device = home.device(device_id)
+    device = home.plan.devices.get(device_id) if isinstance(device_id, str) else None
     if device is None:
         raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
     return device
 
 
+def _endpoint_of(given: Any) -> Any:
+    """The endpoint that a workflow's step means: 1.0 and true are 1. Other values stay as they are, and are no endpoint."""
+    return int(given) if isinstance(given, (int, float)) and given == int(given) else given
+
+
+def _check_power_adjustment(home: Home, device: Device) -> None:
+    """Refuse to move a heat pump's setpoint while it can adjust its power. A capability from a file is no structure."""
+    if "DeviceEnergyManagement" in device.type.endpoint_of:
+        capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
+        refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
+
+
 def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
-    known = type(endpoint) is int and endpoint in device.type.endpoints
-    refuse_unless(known, "ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
+    if type(endpoint) is not int or endpoint not in device.type.endpoints:
+        raise OperationError("ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
     spec = device.type.endpoints[endpoint].get(cluster)
     if spec is None:
         raise OperationError("CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
@@ -69,40 +82,49 @@ def _powered(home: Home, device: Device) -> bool:
 def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
     """Run a command and return its data. Raises `OperationError`, and then nothing has changed."""
     device = require_device(home, device_id)
-    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
-    refuse_unless(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
+    if type(endpoint_id) is not int:
+        endpoint_id = _endpoint_of(endpoint_id)
+    if args:
+        refuse_unless(isinstance(args, dict), "COMMAND_INVALID_ARGS", "args is an object")
+        if reserved := RESERVED & args.keys():
+            raise Unhandled(f"an argument has a reserved name: {sorted(reserved)}")
+    if not isinstance(cluster_id, str):
+        raise OperationError("CLUSTER_NOT_FOUND")
+    if command_id == "SetpointRaiseLower" and cluster_id == "Thermostat" and home.plan.strict:
+        _check_power_adjustment(home, device)
     power = device.type.power
-    excepted = tuple(power.without)  # no set: a workflow step may give a list as command_id, which cannot be hashed
-    needs_power = cluster_id in power.commands and command_id not in excepted
-    if needs_power and power.at in (None, endpoint_id):
+    # no set: a workflow step may give a list as command_id, which cannot be hashed
+    if cluster_id in power.commands and power.at in (None, endpoint_id) and command_id not in tuple(power.without):
         refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
         endpoint_id = endpoint_id if power.at else 1
     cluster = _require_cluster(device, endpoint_id, cluster_id)
-    unknown = f"Command '{command_id}' not found in cluster '{cluster_id}'"
-    refuse_unless(isinstance(command_id, str) and command_id in cluster.commands, "COMMAND_NOT_FOUND", unknown, unknown)
-    arguments = _bind_arguments(cluster, command_id, args or {})
-    view = ClusterView(home, device, endpoint_id, cluster_id)
-    return _run_command(home, lambda: COMMANDS[cluster_id, command_id](view, **arguments), cluster_id, command_id)
+    if not isinstance(command_id, str) or command_id not in cluster.commands:
+        unknown = f"Command '{command_id}' not found in cluster '{cluster_id}'"
+        raise OperationError("COMMAND_NOT_FOUND", unknown, unknown)
+    parameters = cluster.commands[command_id]
+    arguments = _bind_arguments(cluster, command_id, args or {}) if args or parameters else parameters
+    return _run_command(ClusterView(home, device, endpoint_id, cluster_id), command_id, arguments)
 
 
-def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> dict[str, Any]:
+def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> Mapping[str, Any]:
     """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
     parameters = cluster.commands[command]
+    bound = {**parameters, **args} if args else parameters
+    if len(bound) == len(parameters) and REQUIRED not in bound.values():
+        return bound
     wrong = f"Invalid arguments for command '{command}' in cluster '{cluster.name}'"
-    refuse_unless(
-        not RESERVED & set(args), "INTERNAL_ERROR", f"an argument has a reserved name: {sorted(RESERVED & set(args))}"
-    )
     foreign = sorted(str(key) for key in args if key not in parameters)
     missing = sorted(key for key, default in parameters.items() if default == REQUIRED and key not in args)
     refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
     refuse_unless(not missing, "COMMAND_INVALID_ARGS", f"{wrong}: missing {', '.join(missing)}", wrong)
-    return {**parameters, **args}
+    return bound
 
 
-def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
+def _run_command(view: ClusterView, command: str, arguments: Mapping[str, Any]) -> Any:
     """Run a cluster's function. A Python error from unsuitable values becomes the error of the released program."""
+    cluster = view.cluster
     try:
-        return home.attempt(act)
+        return view.home.attempt(COMMANDS[cluster, command], view, **arguments)
     except TypeError as error:
         wrong = f"Invalid arguments for command '{command}' in cluster '{cluster}'"
         raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
@@ -112,7 +134,7 @@ def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
 
 def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
     """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
-    device = require_device(home, device_id)
+    device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
     if device.type.guarded:
@@ -122,7 +144,7 @@ def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     cluster = _require_cluster(device, endpoint_id, cluster_id)
     view = ClusterView(home, device, endpoint_id, cluster_id)
     try:
-        return home.attempt(lambda: _write_checked(view, cluster, attribute_id, value))
+        return home.attempt(_write_checked, view, cluster, attribute_id, value)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise OperationError("INTERNAL_ERROR", str(error)) from None
 

@@ -1,36 +1,55 @@
-"""Countdowns: how many whole seconds a number of passes counts, and when a countdown ends.
+"""Countdowns: how many whole seconds a number of passes counts.
 
-Invariant: with passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten
-such additions fall just short of 1.
+A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s. A float is
+the fraction of a second itself, for passes of any other length.
+
+Invariants:
+- With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such additions
+  fall just short of 1.
+- With passes of any other length, the fraction is summed pass by pass, as the released program sums it.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-SLACK = 1e-9  # rounding error that is allowed in a product of passes and interval
-
-
-def whole_seconds(passes: int, interval: float) -> int:
-    """The number of seconds that have been counted `passes` passes after the counter was reset."""
-    if interval == 0.1:
-        return max(0, (passes - 1) // 10)
-    return math.floor(passes * interval + SLACK)
+TENTH = 0.1
 
 
-def seconds_counted(passes: int, more: int, interval: float) -> int:
-    """The number of seconds that the next `more` passes will count, `passes` passes after the reset."""
-    return whole_seconds(passes + more, interval) - whole_seconds(passes, interval)
+class Count(NamedTuple):
+    """What some passes counted: the number of passes that were used, the seconds, and the counter after them."""
+
+    passes: int
+    seconds: int
+    counter: float
 
 
-def reduced_counter(passes: int, interval: float) -> int:
-    """The smallest number of passes that behaves like `passes` from now on. So equal futures have equal state keys."""
-    return (passes - 1) % 10 + 1 if interval == 0.1 and passes > 10 else passes
+def count(counter: float, passes: int, interval: float, most: float = math.inf) -> Count:
+    """Count `passes` passes of `interval` seconds. Stop after the pass in which `most` seconds are reached."""
+    if interval == TENTH and isinstance(counter, int):
+        return _count_tenths(counter, passes, most)
+    fraction, seconds, used = _fraction(counter), 0, 0
+    while used < passes and seconds < most:
+        used, fraction = used + 1, fraction + interval
+        whole = int(fraction)
+        seconds, fraction = seconds + whole, fraction - whole
+    return Count(used, seconds, fraction)
 
 
-def passes_until(seconds: float, passes: int, interval: float) -> int:
-    """The number of further passes until `seconds` more seconds have been counted; at least 1."""
-    due = whole_seconds(passes, interval) + math.ceil(seconds)
-    if interval == 0.1:
-        return max(1, 10 * due + 1 - passes)
-    return max(1, math.ceil(due / interval - SLACK) - passes)
+def _count_tenths(counter: int, passes: int, most: float) -> Count:
+    before = _seconds_of(counter)
+    if most < math.inf:
+        passes = min(passes, max(0, 10 * (before + math.ceil(most)) + 1 - counter))
+    after = counter + passes
+    return Count(passes, _seconds_of(after) - before, (after - 1) % 10 + 1 if after > 10 else after)
+
+
+def _seconds_of(passes: int) -> int:
+    """The seconds counted in so many passes of 0.1 s since the reset."""
+    return max(0, (passes - 1) // 10)
+
+
+def _fraction(counter: float) -> float:
+    """The fraction of a second in a counter."""
+    return sum([TENTH] * counter) if isinstance(counter, int) else counter

@@ -3,6 +3,7 @@
 Invariants:
 - `call_tool` never raises on an agent's arguments.
 - A call whose envelope has a code other than 200 has changed nothing.
+- No number from `MOST_NUMBER` on, and no infinity, reaches a home: sums and products of what does can be represented.
 - In strict mode the agent sees of a refusal what an HTTP client sees: the status class and the URL, but no reason.
 """
 
@@ -10,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import NoneType
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from envs.simuhome import load, queries, service, workflows
 from envs.simuhome.cluster_docs import SearchError, search_passages
+from envs.simuhome.config import TICK_INTERVALS
 from envs.simuhome.home import Home
 from envs.simuhome.results import (
     OperationError,
@@ -24,7 +28,10 @@ from envs.simuhome.results import (
     refuse_unless,
     success_envelope,
 )
+from envs.world import excess_of
 
+MOST_NUMBER = 2**63  # the released program would end itself, or its connection, on larger ones
+LONGEST_PART = 2_000  # characters of an argument in a URL
 BASE_URL = "http://127.0.0.1:8000/api"
 Arguments = Mapping[str, Any]
 ANY = ("boolean", "integer", "number", "string", "array", "object", "null")
@@ -47,7 +54,7 @@ class Tool:
     query: bool = False
     checked: bool = True
 
-    @property
+    @cached_property
     def required(self) -> tuple[str, ...]:
         """The names of the parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
@@ -61,9 +68,9 @@ class Tool:
 
     def url(self, arguments: Arguments, base: str) -> str:
         """The URL that a client of the released program's service would request."""
-        path = self.route.format_map({key: quote(str(value), safe="") for key, value in arguments.items()})
-        given = {name: arguments[name] for name in self.parameters if name in arguments}
-        return f"{base}{path}" + (f"?{urlencode(given)}" if self.query and given else "")
+        given = {name: str(arguments[name])[:LONGEST_PART] for name in self.parameters if name in arguments}
+        path = self.route.format_map({key: quote(value, safe="", errors="replace") for key, value in given.items()})
+        return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
 
     def check_names(self, arguments: Arguments) -> dict[str, Any] | None:
         """The refusal of a call that lacks a required parameter or has an unknown one, or None.
@@ -77,7 +84,7 @@ class Tool:
             return error_envelope(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
         foreign = [str(name) for name in arguments if name not in self.parameters]
         if self.required and foreign:
-            detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {sorted(self.parameters)}"
+            detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {', '.join(sorted(self.parameters))}"
             return error_envelope(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
         return None
 
@@ -87,6 +94,8 @@ def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_
     tool = TOOLS.get(name)
     if tool is None:
         return {"error": f"Unknown tool '{name}'"}
+    if excess := excess_of(arguments) or excess_number(arguments):
+        return error_envelope(400, "VALIDATION_ERROR", "OUT_OF_RANGE", excess)
     if refused := tool.check_names(arguments):
         return refused
     if not tool.checked and "device_id" not in arguments:
@@ -103,6 +112,16 @@ def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_
             if home.plan.strict
             else plain_error_envelope(failure)
         )
+
+
+def excess_number(value: Any) -> str | None:
+    """Why a number in a value, or at any depth of it, is larger than any that a home takes; None if there is none."""
+    if isinstance(value, (int, float)) and not -MOST_NUMBER < value < MOST_NUMBER:
+        return "a number is finite and smaller than 2 to the power of 63"
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        if not isinstance(inner, (str, bool, NoneType)) and (found := excess_number(inner)):
+            return found
+    return None
 
 
 def is_refused(result: Mapping[str, Any]) -> bool:
@@ -216,7 +235,7 @@ ALL_TOOLS = (
     Tool(
         "set_tick_interval", "Set how many virtual seconds a tick takes.",
         _read(load.set_tick_interval, "tick_interval"), "/simulation/tick_interval",
-        {"tick_interval": {"type": "number", "description": "above 0"}},
+        {"tick_interval": {"type": "number", **TICK_INTERVALS, "description": "virtual seconds in a tick"}},
     ),
     Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
 )  # fmt: skip

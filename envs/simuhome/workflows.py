@@ -13,17 +13,18 @@ import math
 import uuid
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from envs.hashing import text_hash
 from envs.simuhome import service
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home, Workflow
-from envs.simuhome.results import OperationError, refuse_unless
+from envs.simuhome.results import OperationError, Unhandled, refuse_unless
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
 MAX_PENDING = 1000
+MOST_IN_LIVE_TICK = 10
+NOT_GIVEN: tuple[Any, ...] = (None, "", [], {})  # filters that a URL does not carry
 STEP_KEYS = {
     "execute_command": {"device_id", "endpoint_id", "cluster_id", "command_id", "args"},
     "write_attribute": {"device_id", "endpoint_id", "cluster_id", "attribute_id", "value"},
@@ -53,7 +54,7 @@ def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any 
     refuse_unless(pending < MAX_PENDING, "VALIDATION_ERROR", f"{MAX_PENDING} workflows are waiting already")
     number = text_hash(f"{home.plan.digest} {len(home.workflows)}")
     text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
-    due = round(10 * (seconds - home.offset)) if home.interval == 0.1 else math.ceil((seconds - home.offset) / home.interval)
+    due = math.ceil((seconds - home.offset) / home.interval)
     flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps), description)
     home.workflows = (*home.workflows, flow)
     return {"workflow_id": flow.id}
@@ -82,6 +83,7 @@ def workflow_status(home: Home, workflow_id: Any) -> dict[str, Any]:
 
 def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
     """The workflows with a status and a start time in a span, each optional. Their errors are left out."""
+    status, from_time, to_time = (None if given in NOT_GIVEN else given for given in (status, from_time, to_time))
     refuse_unless(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
     start = None if from_time is None else parse_time(from_time)
     end = None if to_time is None else parse_time(to_time)
@@ -115,9 +117,13 @@ def next_due(home: Home) -> int | None:
 
 
 def run_due(home: Home, live: bool) -> None:
-    """Run all workflows that are due: first by time, then in the order of registration."""
+    """Run the workflows that are due: first by time, then in the order of registration.
+
+    In a live tick the released program runs `MOST_IN_LIVE_TICK`; the others run in the next ticks.
+    """
     due = [flow for flow in home.workflows if flow.status == "pending" and flow.due <= home.tick]
-    for flow in sorted(due, key=lambda flow: flow.due):
+    most = MOST_IN_LIVE_TICK if live and home.plan.strict else None
+    for flow in sorted(due, key=lambda flow: flow.due)[:most]:
         _run_workflow(home, flow, live)
 
 
@@ -128,7 +134,7 @@ class MalformedStep(Exception):
 def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(partial(_run_step, home, step["tool"], step["args"]))
+            home.attempt(_run_step, home, step["tool"], step["args"])
         except OperationError as failure:
             return _replace_workflow(home, replace(flow, status="failed", error=failure.label))
         except MalformedStep as wrong:
@@ -149,7 +155,10 @@ def _run_step(home: Home, tool: str, args: dict[str, Any]) -> None:
     if not home.plan.strict:
         args = service.coerced_arguments(args)
     if tool == "execute_command":
-        service.execute_command(home, **({"args": {}} | args))
+        try:
+            service.execute_command(home, **({"args": {}} | args))
+        except Unhandled as failure:
+            raise MalformedStep(failure.detail) from None
         return
     try:
         service.write_attribute(home, **args)

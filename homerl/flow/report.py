@@ -106,5 +106,5 @@ def code_of(call: Mapping[str, Any]) -> str:
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:
         return json.loads(arguments)["code"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return f"{name} {arguments}"

@@ -7,7 +7,8 @@ Invariants:
   action end by it, as their benchmarks do.
 - A fork is independent of its original.
 - A policy sees `observation` only: never Φ, the plan or the open intents.
-- An outcome that does not count has a fault, which says who failed.
+- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `act` but as a
+  `WorldError`, so it ends this episode alone.
 - Nothing here depends on which world it is.
 """
 
@@ -21,8 +22,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.messages import Message, copy_of
-from envs.world import Action, StepFacts, ToolCall, World, as_action
-from homerl.play.faults import Fault
+from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
+from homerl.play.faults import EPISODE_ERRORS, Fault, escaped
 from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
@@ -152,8 +153,21 @@ class Episode:
         self.messages.append({"role": "user", "content": utterance})
 
     def act(self, reply: Reply) -> Step:
-        """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached."""
-        reply = replace(reply, message=copy_of(reply.message))  # the agent may go on to change its own
+        """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached.
+
+        Whatever else the world raises becomes a `WorldError` here. The episode is then as it was before the message.
+        """
+        before, said = self.situation.fork(), len(self.messages)
+        try:
+            return self._act(replace(reply, message=copy_of(reply.message)))  # the agent may go on to change its own
+        except Exception as error:
+            self.situation = before
+            del self.messages[said:]
+            if isinstance(error, EPISODE_ERRORS):
+                raise
+            raise WorldError(escaped(error)) from error
+
+    def _act(self, reply: Reply) -> Step:
         decision, situation = self.decision(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"

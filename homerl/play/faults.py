@@ -6,12 +6,16 @@ counts against another; only `fault_of` makes records of errors. A limit or an u
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from envs.world import WorldError
 from homerl.play.messages import plain_text
 from homerl.play.utterance import Utterance
+
+LONGEST_REASON = 200  # characters of an error's own text
 
 
 class Boundary(StrEnum):
@@ -72,6 +76,13 @@ class UserError(Exception):
 
 
 EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # errors that end an episode with a fault
+
+
+def escaped(error: Exception) -> str:
+    """What escaped from a world's code, and where: `OverflowError: too large (air.py:120)`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error)[:LONGEST_REASON]}{where}"
 
 
 def fault_of(error: InfraError | WorldError | AgentFault | UserError) -> Fault:

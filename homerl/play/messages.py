@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.messages import Message, tool_call
-from envs.world import Action, ToolCall
+from envs.world import MOST_LEVELS, Action, ToolCall
 from homerl.language import signs
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
@@ -25,7 +25,6 @@ CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
 TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
 PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
-MOST_LEVELS = 32  # of nested arguments; Python's own limit depends on the stack
 HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # half of a surrogate pair, escaped or not
 
 
@@ -188,4 +187,6 @@ def _word(name: Any) -> str:
 def _object(arguments: Any) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise TypeError("arguments must be an object")
+    if _too_deep(arguments):  # what was read here might not be read again where the stack is deeper
+        raise RecursionError
     return arguments

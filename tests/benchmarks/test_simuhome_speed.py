@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from envs.simuhome import load, passage, tools, workflows
+from envs.simuhome import load, passage, service, tools, workflows
 from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.env import SimuHome
 from envs.simuhome.home import Home
 from envs.simuhome.spec import device_types
 from tests.envs.simuhome.oracle import Ticking
@@ -28,15 +29,20 @@ HOUR = 36000
 each_mode = pytest.mark.parametrize("strict", [True, False], ids=["strict", "mended"])
 
 
-def home_of_30(strict: bool = True, flows: int = 20) -> Home:
-    """Five rooms, 30 devices of all types, most of them at work, and workflows through the day."""
+def config_of_30() -> dict:
+    """Five rooms, and 30 devices of all types, most of them at work."""
     rooms = {f"room_{i}": {"devices": [], "state": {"temperature": 2600 + 10 * i}} for i in range(5)}
     kinds = [kind for kind in device_types() if kind != "electrical_sensor"]
     for number in range(30):
         kind = kinds[number % len(kinds)]
         device = {"device_id": f"{kind}_{number}", "device_type": kind, "attributes": STATES.get(kind, {})}
         rooms[f"room_{number % 5}"]["devices"].append(device)
-    home = load.start_home({"base_time": "2025-08-23 00:00:00", "rooms": rooms}, strict)
+    return {"base_time": "2025-08-23 00:00:00", "rooms": rooms}
+
+
+def home_of_30(strict: bool = True, flows: int = 20) -> Home:
+    """A home of 30 devices, and workflows through the day."""
+    home = load.start_home(config_of_30(), strict)
     lamps = [device.id for device in home.plan.devices.values() if device.type.name == "on_off_light"]
     for number in range(flows):
         place = {"device_id": lamps[number % len(lamps)], "endpoint_id": 1, "cluster_id": "OnOff"}
@@ -60,9 +66,8 @@ def test_simuhome_ticking_oracle_for_a_minute(benchmark) -> None:
     benchmark.pedantic(lambda: Ticking(home.fork()).advance(600), rounds=3)
 
 
-def test_simuhome_commands(benchmark) -> None:
-    """100 commands and writes, each through the tool layer and its envelope, on a fork."""
-    home = home_of_30()
+def hundred_calls(home: Home) -> list[tuple[str, dict]]:
+    """100 commands and writes, as (tool, arguments)."""
     calls = []
     for device in home.plan.devices.values():
         if "OnOff" in device.type.endpoint_of:
@@ -73,6 +78,26 @@ def test_simuhome_commands(benchmark) -> None:
             calls.append(("write_attribute", {**place, "attribute_id": "PercentSetting", "value": 40}))
     calls = (calls * 4)[:100]
     assert len(calls) == 100
+    return calls
+
+
+def test_simuhome_bare_commands(benchmark) -> None:
+    """100 commands without the tool layer."""
+    home = home_of_30()
+    calls = [arguments for name, arguments in hundred_calls(home) * 2 if name == "execute_command"][:100]
+
+    def run() -> None:
+        for arguments in calls:
+            service.execute_command(home, **arguments)
+
+    benchmark.extra_info["operations"] = len(calls)
+    benchmark(run)
+
+
+def test_simuhome_commands(benchmark) -> None:
+    """100 commands and writes, each through the tool layer and its envelope, on a fork."""
+    home = home_of_30()
+    calls = hundred_calls(home)
 
     def run() -> None:
         twin = home.fork()
@@ -81,6 +106,26 @@ def test_simuhome_commands(benchmark) -> None:
 
     benchmark.extra_info["operations"] = len(calls)
     benchmark(run)
+
+
+def test_simuhome_steps(benchmark) -> None:
+    """The same 100 calls as steps of the world: what changed, progress and the observation's text too."""
+    world = SimuHome(config_of_30())
+    actions = [{"name": name, **arguments} for name, arguments in hundred_calls(world.state.home)]
+
+    def run() -> None:
+        for action in actions:
+            assert world.step(action)[4]["blocked"] is None
+
+    benchmark.extra_info["operations"] = len(actions)
+    benchmark(run)
+
+
+def test_simuhome_refuses_a_call_of_10_mb(benchmark) -> None:
+    world = SimuHome(config_of_30())
+    action = {"name": "get_room_devices", "room_id": "x" * 10_000_000}
+    assert world.step(action)[4]["blocked"]["rule"] == "OUT_OF_RANGE"
+    benchmark(lambda: world.step(action))
 
 
 def test_simuhome_fork(benchmark) -> None:

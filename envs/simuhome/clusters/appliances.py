@@ -14,7 +14,7 @@ from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import command_result, register_command, register_passes
 from envs.simuhome.results import is_number, refuse_unless
 from envs.simuhome.spec import Cycle
-from envs.simuhome.ticks import reduced_counter, seconds_counted
+from envs.simuhome.ticks import count
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
 LABELS = ("Stopped", "Running", "Paused", "Error")
@@ -80,7 +80,7 @@ def _dryer_fields(view: ClusterView) -> dict[str, Any]:
     """The fields that a dryer adds to its answer. They say Running in every state, as in the released program."""
     level = programme_choice(view)
     info = {
-        "initial_phase": (view["PhaseList"] or ["Heating"])[0],
+        "initial_phase": (view["PhaseList"] or [None])[0],
         "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
         "estimated_duration_minutes": _cycle(view).duration(level) // 60,
     }
@@ -131,6 +131,7 @@ def appliance_power_changed(view: ClusterView, on: bool) -> None:
         view["PhaseList"] = view.device.type.initial[f"{view.endpoint}.OperationalState.PhaseList"]
     else:
         _end_programme(view)
+        view.set_enum("OperationalState", STOPPED)  # even if it was: a structure then shows its name
         view["PhaseList"] = view["CurrentPhase"] = None
         view["OperationalError"] = {"error_state_id": 0}
     laundry.laundry_power_changed(view, on)
@@ -142,18 +143,20 @@ def advance_operation(view: ClusterView, n: int) -> None:
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
-    seconds = seconds_counted(view["#passes"], n, view.home.interval)
+    first = count(view["#passes"], min(n, 1), view.home.interval).seconds
+    _, seconds, counter = count(view["#passes"], n, view.home.interval, left)
     if left - seconds <= 0:
         if view["PhaseList"]:
             view["CurrentPhase"] = len(view["PhaseList"]) - 1
         return _end_programme(view)
-    view["#passes"] = reduced_counter(view["#passes"] + n, view.home.interval)
+    view["#passes"] = counter
     view["CountdownTime"] = left - seconds if seconds else left
-    _enter_phase(view, left, left - seconds)
+    _enter_phase(view, left - first, left - seconds)
     return None
 
 
 def _enter_phase(view: ClusterView, before: float, left: float) -> None:
+    """Enter the phase with `left` seconds to go. A loaded programme is as long as what its first pass left: `before`."""
     cycle, total = _cycle(view), view["#cycle"]
     # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
     if not (cycle.whole_seconds and view.strict):

@@ -54,7 +54,7 @@ def change_channel(view: ClusterView, match: Any) -> dict[str, Any]:
 
 
 @register_command("Channel", "ChangeChannelByNumber")
-def change_channel_by_number(view: ClusterView, major_number: Any, minor_number: Any) -> dict[str, Any]:
+def change_channel_by_number(view: ClusterView, major_number: Any, minor_number: Any) -> Any:
     """Tune to the channel with these major and minor numbers."""
     whole = is_integer(major_number) and is_integer(minor_number) and major_number >= 0 and minor_number >= 0
     refuse_unless(whole, "COMMAND_EXECUTION_ERROR", "channel numbers are integers from 0")
@@ -63,19 +63,27 @@ def change_channel_by_number(view: ClusterView, major_number: Any, minor_number:
     if not channel:
         raise OperationError("COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
     _tune(view, channel)
-    return {"Status": 0, "Data": f"Changed to channel {channel_number(channel)} ({channel['Name']})"}
+    return _said(view, f"Changed to channel {major_number}.{minor_number} ({channel['Name']})")
 
 
 @register_command("Channel", "SkipChannel")
-def skip_channel(view: ClusterView, count: Any) -> dict[str, Any]:
-    """Go `count` channels forward in the list. After the last channel comes the first."""
+def skip_channel(view: ClusterView, count: Any) -> Any:
+    """Go `count` channels forward in the list. After the last channel comes the first; from none one goes to the first."""
     refuse_unless(is_integer(count), "COMMAND_EXECUTION_ERROR", "count is an integer")
     channels, current = _channel_list(view), view["CurrentChannel"]
+    if current is None and channels:
+        view["CurrentChannel"] = channels[0]
+        return _said(view, f"Set to first channel: {channels[0]['Name']}")
     refuse_unless(isinstance(current, Struct) or not view.strict, "INTERNAL_ERROR", "the present channel is no structure")
     refuse_unless(current in channels, "COMMAND_EXECUTION_ERROR", "the present channel is not in the list")
     entry = channels[(channels.index(current) + count) % len(channels)]
     _tune(view, entry)
-    return {"Status": 0, "Data": f"Skipped to channel: {entry['Name']}"}
+    return _said(view, f"Skipped to channel: {entry['Name']}")
+
+
+def _said(view: ClusterView, text: str) -> Any:
+    """The data of a result: in strict mode the text alone, where `ChangeChannel` gives a status too."""
+    return text if view.strict else {"Status": 0, "Data": text}
 
 
 # The keypad. Key codes are those of HDMI-CEC, which Matter's KeypadInput uses.
@@ -113,8 +121,8 @@ def _stop_playback(view: ClusterView) -> None:
 
 def _previous(view: ClusterView) -> None:
     channel = view.sibling("Channel")
-    refuse_unless(channel["#previous"] is not None, "INVALID_STATE")
-    _channel_list(channel)
+    known = channel["#previous"] is not None and channel["CurrentChannel"] is not None
+    refuse_unless(known, "INVALID_STATE")
     _tune(channel, channel["#previous"])
 
 
@@ -153,7 +161,7 @@ def _press_key(view: ClusterView, code: int) -> int:
     act = SUPPORTED[code]
     try:
         if act:
-            view.home.attempt(lambda: act(view))
+            view.home.attempt(act, view)
     except OperationError:
         return INVALID_NOW
     return DONE

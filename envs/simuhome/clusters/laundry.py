@@ -69,9 +69,11 @@ def _choices(view: ClusterView, attribute: str) -> list[Any]:
 def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Choose a spin speed by its index in SpinSpeeds, or None."""
     _require_not_running(view)
+    if value is None and view.strict:
+        return store_attribute(view, "SpinSpeedCurrent", None) | {"old_value": None}
     speeds = _choices(view, "SpinSpeeds")
     if value is None:
-        return store_attribute(view, "SpinSpeedCurrent", None) | ({"old_value": None} if view.strict else {})
+        return store_attribute(view, "SpinSpeedCurrent", None)
     refuse_unless(is_integer(value), "INVALID_ARGUMENT", "SpinSpeedCurrent takes an index into SpinSpeeds")
     refuse_unless(0 <= value < len(speeds), "CONSTRAINT_ERROR", f"SpinSpeedCurrent is not in 0..{len(speeds) - 1}")
     return store_attribute(view, "SpinSpeedCurrent", speeds[value])

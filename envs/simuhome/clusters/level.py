@@ -5,14 +5,18 @@ commands whose names end in WithOnOff couple the level with power: OnOff becomes
 lowest.
 
 Invariants:
-- `#transition` is (start level, target level, ticks in all, ticks so far, coupled).
+- `#transition` is (start level, target level, passes in all, passes so far, coupled). If a pass is not 0.1 s long, its
+  length at the start of the transition follows.
 - `#move` is (direction, rate, accumulator, coupled).
+- `#coupled` holds the bits `TRANSITION` and `MOVE`, for the last of each that began: whether it was coupled.
+- In strict mode a level is bounded on the side to which a command goes only. So a step of -10 up goes down without end.
 - In strict mode only device types with `dims` take time for a change, as in the released program. In mended mode every
   device does.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from envs.simuhome.home import ClusterView
@@ -20,13 +24,15 @@ from envs.simuhome.registry import command_result, register_command, register_pa
 from envs.simuhome.results import OperationError, is_integer, is_number, refuse_unless
 
 SUFFIX = "WithOnOff"
+TRANSITION, MOVE = 1, 2
+USUAL_PASS = 0.1  # seconds
 REASON = "The device is off and the options do not ask to act all the same"
 
 
 def current_level(view: ClusterView) -> float:
-    """The level, or the lowest level if none is stored."""
+    """The level, or the lowest level if none is stored. In strict mode a fraction is cut off where a command begins."""
     level: float = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
-    return level
+    return int(level) if view.strict else level
 
 
 def takes_time(view: ClusterView) -> bool:
@@ -61,11 +67,10 @@ def move_level(
     refuse_unless(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
-    usual = 1 if view["DefaultMoveRate"] is None else view["DefaultMoveRate"]
-    rate, coupled = usual if Rate is None else Rate, name.endswith(SUFFIX)
+    rate, coupled = Rate or view["DefaultMoveRate"] or 1, name.endswith(SUFFIX)
     if takes_time(view):
         view["#move"] = (1 - 2 * int(MoveMode), rate, 0.0, coupled)
-        view["#coupled"] = coupled
+        _note_coupled(view, MOVE, coupled)
     if coupled and MoveMode == 0:
         _set_power(view, True)
     return command_result(view, name, direction="down" if MoveMode else "up", rate=rate)
@@ -82,12 +87,13 @@ def step_level(
     _require_integers(view, StepSize, TransitionTime)
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
-    wanted = current_level(view) + (StepSize if StepMode == 0 else -StepSize)
-    target = max(view["MinLevel"], min(wanted, view["MaxLevel"]))
-    time = TransitionTime or 0
-    if target != wanted and time > 0:
-        way = abs(target - current_level(view))
-        time = max(1, int(time * way / StepSize)) if way else 0
+    level, up = current_level(view), StepMode == 0
+    target = _bounded(view, level + StepSize if up else level - StepSize, up)
+    time, way = 0 if TransitionTime is None else TransitionTime, abs(target - level)
+    if way == 0:
+        time = 0
+    elif way < StepSize and time > 0:
+        time = max(1, int(time * way / StepSize))
     _start_transition(view, target, time, name.endswith(SUFFIX))
     direction = "down" if StepMode else "up"
     return command_result(view, name, direction=direction, step_size=StepSize, new_level=target, duration=time)
@@ -100,7 +106,7 @@ def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: 
         return idle
     view["#transition"], view["#move"], view["RemainingTime"] = None, None, 0
     if view["#coupled"]:
-        _couple_power(view)
+        _couple_power(view, current_level(view))
     return command_result(view, name, stopped=True)
 
 
@@ -143,15 +149,30 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
         refuse_unless(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
 
 
+def _bounded(view: ClusterView, level: float, up: bool) -> float:
+    """A level within its bounds. In strict mode only the bound counts to which a command goes."""
+    if up or not view.strict:
+        level = min(level, view["MaxLevel"])
+    return level if up and view.strict else max(level, view["MinLevel"])
+
+
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
     """The result of a command without effect, because the device is off; None if the command has an effect."""
-    if name.endswith(SUFFIX) or view.is_on:
-        return None
     try:
-        options = (view["Options"] & ~mask) | (override & mask)
+        options, bits = view["Options"], mask & 0xFF
+        options = 0 if options is None else options
+        if bits:
+            options = (options & ~bits) | (override & bits)
+        acts = name.endswith(SUFFIX) or view.is_on or options & 1
     except TypeError:
         raise OperationError("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
-    return None if options & 1 else command_result(view, name, suppressed=True, reason=REASON)
+    return None if acts else command_result(view, name, suppressed=True, reason=REASON)
+
+
+def _note_coupled(view: ClusterView, what: int, coupled: bool) -> None:
+    """Note whether a transition or a move is coupled. In mended mode it takes the place of the other one."""
+    others = int(view["#coupled"]) & ~what if view.strict else 0
+    view["#coupled"] = others | (what if coupled else 0) or False
 
 
 def _set_power(view: ClusterView, on: bool) -> None:
@@ -159,24 +180,27 @@ def _set_power(view: ClusterView, on: bool) -> None:
         view.sibling("OnOff")["OnOff"] = on
 
 
-def _couple_power(view: ClusterView) -> None:
-    view.sibling("OnOff")["OnOff"] = current_level(view) > view["MinLevel"]
+def _couple_power(view: ClusterView, level: float) -> None:
+    view.sibling("OnOff")["OnOff"] = level > view["MinLevel"]
 
 
 def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: bool) -> Any:
-    """Start a transition to a level. The result is its length in ticks, 0 if the level changes at once."""
-    at_once = not ticks > 0 or not takes_time(view)
+    """Start a transition to a level. The result is its length in ticks of 0.1 s. Without one, the level changes at once."""
+    at_once = not takes_time(view) or not max(0, ticks)
     if not view.strict:
         view["#move"] = None
-    if takes_time(view):
-        view["#coupled"] = coupled
+        _note_coupled(view, TRANSITION, coupled)
     if at_once:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
-        if coupled and takes_time(view):
-            _couple_power(view)
-        return 0
-    view["#transition"] = (current_level(view), target, ticks, 0, coupled)
+        if coupled and takes_time(view) and (ticks == 0 or target > view["MinLevel"]):
+            _couple_power(view, target)
+        return ticks if takes_time(view) else 0
+    interval = view.home.interval
+    passes = max(1, math.ceil(ticks / 10 / interval))
+    changed = () if interval == USUAL_PASS else (interval,)
+    view["#transition"] = (current_level(view), target, passes, 0, coupled, *changed)
     view["RemainingTime"] = ticks
+    _note_coupled(view, TRANSITION, coupled)
     if coupled and target > view["MinLevel"]:
         _set_power(view, True)
     return ticks
@@ -196,17 +220,18 @@ def advance_level(view: ClusterView, n: int) -> None:
 
 
 def _advance_transition(view: ClusterView, n: int) -> None:
-    start, target, ticks, gone, coupled = view["#transition"]
-    gone += n
+    start, target, ticks, gone, coupled, *changed = view["#transition"]
+    interval = changed[0] if changed else USUAL_PASS
+    gone += n * max(1, round(view.home.interval / interval))
     if gone >= ticks:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
         if coupled:
-            _couple_power(view)
+            _couple_power(view, target)
         return
-    level = round(start + gone * ((target - start) / ticks))
-    view["CurrentLevel"] = min(level, target) if target > start else max(level, target)
-    view["RemainingTime"] = ticks - gone
-    view["#transition"] = (start, target, ticks, gone, coupled)
+    level = start + gone * ((target - start) / ticks)
+    view["CurrentLevel"] = round(min(level, target) if target > start else max(level, target))
+    view["RemainingTime"] = round((ticks - gone) * interval * 10)
+    view["#transition"] = (start, target, ticks, gone, coupled, *changed)
 
 
 def _advance_move(view: ClusterView, most: int) -> int:
@@ -215,18 +240,22 @@ def _advance_move(view: ClusterView, most: int) -> int:
     The accumulator is summed pass by pass, because the rounding of a product would differ from that of the sum.
     """
     direction, rate, sum, coupled = view["#move"]
-    level, low, high, step = current_level(view), view["MinLevel"], view["MaxLevel"], rate * 0.1
+    level, up, step = current_level(view), direction > 0, rate * view.home.interval
+    low, high = view["MinLevel"], view["MaxLevel"]
+    bounds = ((high,) if up else (low,)) if view.strict else (low, high)
     moved, used, ended = False, 0, False
     while used < most and not ended:
         used += 1
         sum += step
         if whole := int(sum):
             sum, moved = sum - whole, True
-            level = max(low, min(level + direction * whole, high))
-            ended = level in (low, high)
+            level = _bounded(view, level + direction * whole, up)
+            ended = level in bounds
     view["#move"] = None if ended else (direction, rate, sum, coupled)
+    if ended:
+        view["RemainingTime"] = 0
     if moved:
         view["CurrentLevel"] = level
         if coupled:
-            _couple_power(view)
+            _couple_power(view, level)
     return used

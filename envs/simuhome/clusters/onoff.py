@@ -7,6 +7,7 @@ from typing import Any
 from envs.simuhome.clusters import appliances, level
 from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import command_result, register_command
+from envs.simuhome.results import Unhandled
 
 
 @register_command("OnOff", "On")
@@ -35,9 +36,13 @@ def toggle_power(view: ClusterView) -> dict[str, Any]:
 
 
 def _set_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
-    changed = view["OnOff"] is not on
+    if view["OnOff"] is on:
+        return
     view["OnOff"] = on
-    if changed and view.device.type.dims:
-        level.level_power_changed(view.sibling("LevelControl"), on)
-    if changed and appliance and view.device.type.cycle:
+    if view.device.type.dims:
+        try:
+            level.level_power_changed(view.sibling("LevelControl"), on)
+        except TypeError as error:  # a transition time may be of any type
+            raise Unhandled(str(error)) from None
+    if appliance and view.device.type.cycle:
         appliances.appliance_power_changed(view.sibling("OperationalState"), on)

@@ -10,7 +10,7 @@ from typing import Any
 from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import command_result, register_command, register_passes, register_write, store_attribute
 from envs.simuhome.results import OperationError, is_integer, is_number, refuse_unless
-from envs.simuhome.ticks import reduced_counter, seconds_counted
+from envs.simuhome.ticks import TENTH, count
 
 EFFECTS = (0, 1, 2, 11, 254, 255)
 ALARMS = 63
@@ -35,15 +35,15 @@ def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any)
 
 @register_passes("Identify")
 def advance_identify(view: ClusterView, n: int) -> None:
-    """Count `IdentifyTime` down for `n` passes."""
-    left, interval = view["IdentifyTime"], view.home.interval
-    if not is_number(left) or left <= 0:
+    """Count `IdentifyTime` down for `n` passes. In strict mode a pass counts as 0.1 s, however long it is."""
+    left = view["IdentifyTime"]
+    if not is_integer(left) or isinstance(left, bool) or left == 0 or n == 0:
         return
-    seconds = seconds_counted(view["#passes"], n, interval)
+    _, seconds, counter = count(view["#passes"], n, TENTH if view.strict else view.home.interval, max(0, left))
     over = seconds >= left
-    if seconds:
+    if over or seconds:
         view["IdentifyTime"] = 0 if over else left - seconds
-    view["#passes"] = 0 if over else reduced_counter(view["#passes"] + n, interval)
+    view["#passes"] = 0 if over else counter
 
 
 def _mask(value: Any) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import register_command, register_write, store_attribute
 from envs.simuhome.results import is_integer, refuse_unless
-from envs.simuhome.spec import Struct
 
 DEADBAND = 25  # the least distance of the two setpoints, in 0.01 °C
 HEATING, COOLING = "OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint"
@@ -39,9 +38,6 @@ def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
 
     In mended mode the setpoints must stay `DEADBAND` apart. In strict mode this command does not check it.
     """
-    if view.strict and view.has_cluster("DeviceEnergyManagement"):
-        adjustable = not isinstance(view.sibling("DeviceEnergyManagement")["PowerAdjustmentCapability"], Struct)
-        refuse_unless(adjustable, "DEPENDENCY_VIOLATION", "the heat pump cannot adjust its power")
     refuse_unless(is_integer(Mode) and is_integer(Amount), "VALIDATION_ERROR", "Mode and Amount are integers")
     refuse_unless(Mode in (0, 1), "VALIDATION_ERROR", "Mode is 0 (heating) or 1 (cooling)")
     refuse_unless(-500 <= Amount <= 500, "VALIDATION_ERROR", "Amount is not in -500..500")

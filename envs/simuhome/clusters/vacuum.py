@@ -14,7 +14,7 @@ from envs.simuhome.clusters.modes import supported_mode
 from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import register_command, register_passes
 from envs.simuhome.results import is_integer, is_number, refuse_unless
-from envs.simuhome.ticks import passes_until, reduced_counter, seconds_counted
+from envs.simuhome.ticks import count
 
 IDLE, VACUUM = 1, 2
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66
@@ -126,14 +126,14 @@ def send_home(view: ClusterView) -> dict[str, Any]:
 def advance_vacuum(view: ClusterView, n: int) -> None:
     """Advance the robot by `n` passes, through as many phases as end within them."""
     while n > 0 and view["OperationalState"] in (RUNNING, SEEKING, DOCKED) and is_number(view["CountdownTime"]):
-        gone, interval = view["#passes"], view.home.interval
-        due = passes_until(view["CountdownTime"], gone, interval)
-        if due > n:
-            if seconds := seconds_counted(gone, n, interval):
-                view["CountdownTime"] -= seconds
-            view["#passes"] = reduced_counter(gone + n, interval)
+        left = view["CountdownTime"]
+        used, seconds, counter = count(view["#passes"], n, view.home.interval, left)
+        if seconds < left:
+            if seconds:
+                view["CountdownTime"] = left - seconds
+            view["#passes"] = counter
             return
-        n -= due
+        n -= max(1, used)
         _next_phase(view)
 
 

@@ -26,6 +26,7 @@ from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, moving_calls, reference_calls
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
+from homerl.play.messages import calls_of
 from homerl.play.situation import Reply
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
@@ -97,14 +98,8 @@ def acting_message(*acts: Action) -> Message:
 
 
 def calls_in(messages: Sequence[Message]) -> list[Action]:
-    """The calls in a dialogue. Calls whose arguments are not valid JSON are left out."""
-    acts = []
-    for call in (call for message in messages for call in message.get("tool_calls") or ()):
-        try:
-            acts.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
-        except (ValueError, TypeError):
-            continue
-    return acts
+    """The calls in a dialogue, in order. What cannot be read as arguments counts as none."""
+    return [{**call.arguments, "name": call.name} for message in messages for call in calls_of(message)]
 
 
 class SimuHomeExpert:

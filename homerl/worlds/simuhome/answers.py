@@ -29,6 +29,8 @@ from homerl.worlds.simuhome.speech import (
     DeviceReference,
     SimuHomeSpeaker,
     enum_label,
+    enum_names,
+    item_names,
     plain_number,
     plain_speaker,
 )
@@ -145,7 +147,7 @@ def expected_answers(goal: GoalSpec, home: Home) -> Iterator[Answer]:
     value, path = value_at(home, goal.device_id, flat), flat.partition(".")[2]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _numbers(value, 100 if path in HUNDREDTHS else 1, 0.005)
-    yield from _labels(flat, value)
+    yield from _names(flat, value) if isinstance(value, (list, dict)) else _labels(flat, value)
 
 
 def _numbers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:
@@ -167,6 +169,14 @@ def _labels(flat: str, value: Any) -> Iterator[Answer]:
     others = ["value.false" if value else "value.true"] if isinstance(value, bool) else others
     wrong = tuple(way for way in wordings(*others) if way not in said)
     yield Answer(type="text", value=said[0], accepted=(tuple(said),), distractors=wrong)
+
+
+def _names(flat: str, value: Any) -> Iterator[Answer]:
+    """A list or a structure, by the names of its items. Every one must be named, and no other of the enumeration."""
+    groups = tuple(item_names(flat, item) for item in (value if isinstance(value, list) else [value]))
+    said = {name for group in groups for name in group}
+    others = tuple(name for name in enum_names(flat) if name not in said)
+    yield Answer(type="names", value=tuple(group[0] for group in groups), accepted=groups, distractors=others)
 
 
 # Times

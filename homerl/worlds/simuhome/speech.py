@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
@@ -90,6 +91,9 @@ class SimuHomeSpeaker:
     def value(self, flat: str, value: Any) -> str:
         """The value of an attribute in words, with its unit."""
         path = flat.partition(".")[2]
+        if isinstance(value, (list, dict)):
+            items = value if isinstance(value, list) else [value]
+            return self.join("and", [item_names(flat, item)[0] for item in items]) if items else self.say("value.null")
         if value is None or isinstance(value, bool):
             return self.say(f"value.{'null' if value is None else str(value).lower()}")
         if f"value.{path}.{value}" in self.grammar:
@@ -113,10 +117,36 @@ def plain_number(value: float) -> str:
 
 def enum_label(flat: str, value: Any) -> str | None:
     """The name of a value in the attribute's enumeration, such as `quick wash`, or None."""
+    names = dict(zip(_enum_numbers(flat), enum_names(flat)))
+    return names.get(value) if isinstance(value, int) else None
+
+
+def enum_names(flat: str) -> list[str]:
+    """The names of all members of an attribute's enumeration; an empty list if it has none."""
+    return [one.name.replace("_", " ").lower() for one in _enumeration(flat)]
+
+
+def _enum_numbers(flat: str) -> list[int]:
+    return [int(one) for one in _enumeration(flat)]
+
+
+def _enumeration(flat: str) -> Iterable[IntEnum]:
     _, cluster, attribute = flat.split(".", 2)
     enum = clusters()[cluster].enums.get(attribute) if cluster in clusters() else None
-    names = {int(one): one.name for one in enumerations()[enum]} if enum else {}
-    return names[value].replace("_", " ").lower() if isinstance(value, int) and value in names else None
+    return enumerations()[enum] if enum else ()
+
+
+ITEM_NAMES = ("Name", "Label", "label", "Identifier")  # members of structures that name them
+
+
+def item_names(flat: str, item: Any) -> tuple[str, ...]:
+    """The ways to name an item of a list or a structure: its own name, or a number by its label and as it is."""
+    if isinstance(item, dict):
+        named = tuple(str(item[key]) for key in ITEM_NAMES if item.get(key))
+        return named or (", ".join(map(str, item.values())),)
+    label = enum_label(flat, item)
+    ways = (*((label,) if label else ()), str(int(item) if isinstance(item, IntEnum) else item))
+    return ways[::-1] if label == "none" else ways  # in a list of names "none" would say that there are no others
 
 
 # Requests

@@ -1,7 +1,8 @@
 """The slow way: a home that takes every pass, one by one, as the specification describes a pass.
 
-It shares the commands with the product (time is not their affair) and nothing of the passage of time: countdowns sum 0.1 in
-doubles, transitions and moves take a step a pass, rooms add up each device's effect and return a little to their baseline.
+It shares the commands with the product (time is not their affair) and nothing of the passage of time: countdowns sum the
+length of a pass in doubles, transitions and moves take a step a pass, rooms add up each device's effect and return a little
+to their baseline.
 """
 
 from __future__ import annotations
@@ -53,20 +54,19 @@ class Ticking:
             if act:
                 act(ClusterView(self.home, device, endpoint, cluster.name))
 
-    def _second(self, view: ClusterView) -> bool:
-        """Another 0.1 s: has a whole second gone by?"""
+    def _seconds(self, view: ClusterView) -> int:
+        """Another pass: how many whole seconds have gone by?"""
         key = (view.device.id, view.cluster)
         fraction = 0.0 if view["#passes"] == 0 else self.fractions.get(key, 0.0)
         view["#passes"] = 1
-        fraction += DT
-        self.fractions[key] = fraction - 1.0 if fraction >= 1.0 else fraction
-        return fraction >= 1.0
+        fraction += DT if view.cluster == "Identify" and view.strict else self.home.interval
+        self.fractions[key] = fraction - int(fraction)
+        return int(fraction)
 
     def _OperationalState(self, view: ClusterView) -> None:
         if view["OperationalState"] != 1 or not number(view["CountdownTime"]):
             return
-        if self._second(view):
-            view["CountdownTime"] -= 1
+        view["CountdownTime"] -= self._seconds(view)
         left = view["CountdownTime"]
         if left <= 0:
             view.set_enum("OperationalState", 0)
@@ -98,8 +98,7 @@ class Ticking:
     def _RVCOperationalState(self, view: ClusterView) -> None:
         if view["OperationalState"] not in (1, 64, 66) or not number(view["CountdownTime"]):
             return
-        if self._second(view):
-            view["CountdownTime"] -= 1
+        view["CountdownTime"] -= self._seconds(view)
         if view["CountdownTime"] > 0:
             return
         mode, phases = view.sibling("RVCRunMode"), view["PhaseList"] or []
@@ -117,10 +116,9 @@ class Ticking:
             mode["CurrentMode"] = 1
 
     def _Identify(self, view: ClusterView) -> None:
-        if not number(view["IdentifyTime"]) or view["IdentifyTime"] <= 0:
+        if type(view["IdentifyTime"]) is not int:
             return
-        if self._second(view):
-            view["IdentifyTime"] = max(0, view["IdentifyTime"] - 1)
+        view["IdentifyTime"] = max(0, view["IdentifyTime"] - (self._seconds(view) if view["IdentifyTime"] > 0 else 0))
         if view["IdentifyTime"] == 0:
             view["#passes"] = 0
 
@@ -139,26 +137,31 @@ class Ticking:
     def _LevelControl(self, view: ClusterView) -> None:
         power = view.sibling("OnOff")
         if view["#transition"] is not None:
-            start, target, ticks, gone, coupled = view["#transition"]
-            gone += 1
+            start, target, ticks, gone, coupled, *changed = view["#transition"]
+            length = changed[0] if changed else DT
+            gone += max(1, round(self.home.interval / length))
             if gone >= ticks:
                 view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
                 if coupled:
                     power["OnOff"] = target > view["MinLevel"]
             else:
-                level = round(start + gone * ((target - start) / ticks))
-                view["CurrentLevel"] = min(level, target) if target > start else max(level, target)
-                view["RemainingTime"] = ticks - gone
-                view["#transition"] = (start, target, ticks, gone, coupled)
+                level = start + gone * ((target - start) / ticks)
+                view["CurrentLevel"] = round(min(level, target) if target > start else max(level, target))
+                view["RemainingTime"] = round((ticks - gone) * length * 10)
+                view["#transition"] = (start, target, ticks, gone, coupled, *changed)
         if view["#move"] is not None:
             direction, rate, total, coupled = view["#move"]
-            total += rate * 0.1
+            total += rate * self.home.interval
             whole, ended = int(total), False
             if whole:
                 now = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
-                level = max(view["MinLevel"], min(now + direction * whole, view["MaxLevel"]))
+                low, high = view["MinLevel"], view["MaxLevel"]
+                level = (int(now) if view.strict else now) + direction * whole
+                level = max(level, low) if direction < 0 or not view.strict else level
+                level = min(level, high) if direction > 0 or not view.strict else level
                 view["CurrentLevel"], total = level, total - whole
-                ended = level in (view["MinLevel"], view["MaxLevel"])
+                ended = level == (high if direction > 0 else low) or (not view.strict and level in (low, high))
+                view["RemainingTime"] = 0 if ended else view["RemainingTime"]
                 if coupled:
                     power["OnOff"] = level > view["MinLevel"]
             view["#move"] = None if ended else (direction, rate, total, coupled)
@@ -174,7 +177,7 @@ class Ticking:
         last = self.signatures.setdefault(key, {})
         changed = any(last.get(did, ()) != state for did, state in signature.items())
         effects = self.effects.setdefault(key, {})
-        if not home.plan.strict:
+        if not home.plan.strict or (name == "illuminance" and changed):
             effects.clear()
         if changed or name == "humidity" or not home.plan.strict:
             for device in devices:
@@ -188,7 +191,7 @@ class Ticking:
         if name == "illuminance":
             return baseline + sum(effects.values()) if changed or not self.home.plan.strict else value
         value += sum(effects.values())
-        value += (baseline - value) * {"temperature": 0.0002, "pm10": 0.1, "humidity": 0.01}[name] * DT
+        value += (baseline - value) * {"temperature": 0.0002, "pm10": 0.1, "humidity": 0.01}[name] * self.home.interval
         if name == "pm10":
             return max(0.0, value)
         return max(0.0, min(value, 10000.0)) if name == "humidity" else value
@@ -218,24 +221,28 @@ class Ticking:
             return 0.0
         if kind == "air_purifier":
             ratio = value / baseline if baseline > 0 else 1
-            return -5 * (percent / 100) ** 0.8 * (0.8 * ratio if ratio > 2 else min(2, ratio)) * DT
+            return -5 * (percent / 100) ** 0.8 * (0.8 * ratio if ratio > 2 else min(2, ratio)) * self.home.interval
         if kind == "humidifier" and value < 9000:
-            return 5 * (percent / 100) * max(0.1, (9000 - value) / 9000) * DT
+            return 5 * (percent / 100) * max(0.1, (9000 - value) / 9000) * self.home.interval
         if kind == "dehumidifier" and value > 1000:
-            return -5 * (percent / 100) * max(0.1, (value - 1000) / 9000) * DT
+            return -5 * (percent / 100) * max(0.1, (value - 1000) / 9000) * self.home.interval
         return 0.0
 
     def _warmth(self, kind: str, of: Any, on: bool, fan: float, value: float, baseline: float) -> float:
         if kind == "fan":
             floor = baseline - 200
-            return -(min(0.0002, ((value - floor) / 100) * 0.5) * fan * 100) * DT if on and value > floor else 0.0
+            return (
+                -(min(0.0002, ((value - floor) / 100) * 0.5) * fan * 100) * self.home.interval
+                if on and value > floor
+                else 0.0
+            )
         mode, cool, heat = (
             of("Thermostat", name) for name in ("SystemMode", "OccupiedCoolingSetpoint", "OccupiedHeatingSetpoint")
         )
         if on and mode == 4 and value < heat:
-            return (min(0.0005, (heat - value) / 100) * fan * 100) * DT
+            return (min(0.0005, (heat - value) / 100) * fan * 100) * self.home.interval
         if on and mode == 3 and kind == "air_conditioner" and value > cool:
-            return -(min(0.0005, (value - cool) / 100) * fan * 100) * DT
+            return -(min(0.0005, (value - cool) / 100) * fan * 100) * self.home.interval
         return 0.0
 
     def _sense(self, device: Device, name: str, value: float) -> None:

@@ -273,7 +273,7 @@ def test_tv_channels():
         "Changed to MBC (Channel 3.0)", "Changed to SBS (Channel 4.0)", 400,
     ]  # fmt: skip
     hand.do("Channel", "ChangeChannelByNumber", major_number=5)
-    assert hand.do("Channel", "SkipChannel", count=2)["Data"] == "Skipped to channel: KBS2"
+    assert hand.do("Channel", "SkipChannel", count=2) == "Skipped to channel: KBS2"
     plain = json.loads(
         json.dumps({"list": hand.get("Channel", "ChannelList"), "now": hand.get("Channel", "CurrentChannel")})
     )

@@ -1,0 +1,147 @@
+"""The expert of SimuHome meets every episode that can be met, in both modes, and its answers are taken by the rules."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from envs.simuhome import load
+from envs.simuhome.episodes import EpisodeFile, read_episode
+from envs.simuhome.generate import generate_episode
+from envs.simuhome.spec import device_types
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.trajectory import Outcome
+from homerl.worlds.registry import begin
+from homerl.worlds.simuhome.agents import SimuHomeExpert
+from homerl.worlds.simuhome.answers import expected_answers, expert_reply, states_value
+from homerl.worlds.simuhome.blueprint import GROUPS, blueprint_from_episode
+from tests.envs.simuhome.conftest import each_sample
+
+BASE_TIME = "2025-08-23 10:00:00"
+ON = {"1.OnOff.OnOff": True}
+CLEANING = {
+    "1.RVCRunMode.CurrentMode": 2, "1.RVCOperationalState.OperationalState": 1,
+    "1.RVCOperationalState.CountdownTime": 900, "1.RVCOperationalState.CurrentPhase": 0,
+    "1.RVCOperationalState.PhaseList": ["Cleaning", "SeekingCharger", "Docked"],
+}  # fmt: skip
+CHANNELS = [
+    {"MajorNumber": major, "MinorNumber": minor, "Name": f"C{major}{minor}", "CallSign": f"C{major}{minor}",
+     "AffiliateCallSign": "", "Identifier": f"c{major}{minor}", "Type": 2}
+    for major in (4, 5) for minor in (0, 1, 2)
+]  # fmt: skip
+each_mode = pytest.mark.parametrize("strict", [True, False])
+
+
+def episode(query_type, goals, *devices):
+    """A feasible episode in a kitchen with these devices (kind, attributes), d0, d1 and so on."""
+    given = [{"device_id": f"d{n}", "device_type": kind, "attributes": more} for n, (kind, more) in enumerate(devices)]
+    config = {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": {"temperature": 2600}, "devices": given}}}
+    parts = {"meta": {"query_type": query_type, "case": "feasible"}, "query": "Please.", "user_location": "kitchen"}
+    return EpisodeFile.model_validate(parts | {"eval": {"goals": goals}, "initial_home_config": config})
+
+
+def wants(device="d0", **asserts):
+    """A device and what must hold of it, by cluster and attribute joined by `__`."""
+    listed = [{"attribute": key.replace("__", "."), "value": value} for key, value in asserts.items()]
+    listed = [one | {"attribute": f"1.{one['attribute']}"} for one in listed]
+    return {"device_id": device, "room_id": "kitchen", "asserts": listed}
+
+
+def due(minutes, *targets):
+    return {"when": {"at_tick": int(600 * minutes), "tolerance_ticks": 10}, "targets": targets}
+
+
+def outcome(file, strict):
+    home = load.start_home(file.initial_home_config, strict)
+    blueprint = blueprint_from_episode(file, "x", strict=strict, reply=expert_reply(file, home, "en"))
+    episode = begin(blueprint, EpisodeLimits(1, 20, 20))
+    return asyncio.run(play(episode, SimuHomeExpert(), ScriptedUser()))
+
+
+PLAYS = {"MediaPlayback__CurrentState": 0}
+STOPPED = {"RVCOperationalState__OperationalState": 0}
+REACHABLE = {
+    "play on a TV that is off": episode("qt3", [wants(**PLAYS)], ("tv", {})),
+    "pause on a TV that is off": episode("qt3", [wants(MediaPlayback__CurrentState=1)], ("tv", {})),
+    "play, and leave it off": episode("qt3", [wants(**PLAYS, OnOff__OnOff=False)], ("tv", {})),
+    "loud on a TV that is off": episode("qt3", [wants(LevelControl__CurrentLevel=40)], ("tv", {})),
+    "a level of a light that is off": episode("qt3", [wants(LevelControl__CurrentLevel=90)], ("dimmable_light", {})),
+    "a TV that is off by then": episode("qt4-1", [due(2, wants(OnOff__OnOff=False)), due(4, wants(**PLAYS))], ("tv", ON)),
+    "a vacuum that stops": episode("qt4-1", [due(3, wants(**STOPPED))], ("rvc", CLEANING)),
+    "a paused vacuum that stops": episode(
+        "qt4-1", [due(2, wants(RVCOperationalState__OperationalState=2)), due(5, wants(**STOPPED))], ("rvc", CLEANING)
+    ),
+    "a vacuum that starts and stops": episode(
+        "qt4-1", [due(2, wants(RVCOperationalState__OperationalState=1)), due(5, wants(**STOPPED))], ("rvc", {})
+    ),
+    "a vacuum that seeks its charger": episode("qt3", [wants(RVCOperationalState__OperationalState=64)], ("rvc", CLEANING)),
+    "how a vacuum cleans": episode("qt3", [wants(RVCCleanMode__CurrentMode=2)], ("rvc", {})),
+    "a cold freezer": episode("qt3", [wants(RTCCMode__CurrentMode=16384)], ("freezer", {})),
+    "cooler": episode("qt3", [wants(Thermostat__OccupiedCoolingSetpoint=2300)], ("air_conditioner", {})),
+    "cooler to the hundredth": episode("qt3", [wants(Thermostat__OccupiedCoolingSetpoint=2345)], ("air_conditioner", ON)),
+    "heat": episode(
+        "qt3", [wants(Thermostat__OccupiedHeatingSetpoint=2300, Thermostat__SystemMode=4)], ("air_conditioner", ON)
+    ),
+    "cool the room": episode("qt2", [{"room_id": "kitchen", "room_state": "temperature", "direction": "decrease"}],
+                             ("air_conditioner", {})),
+}  # fmt: skip
+
+
+@each_mode
+@pytest.mark.parametrize("name", REACHABLE)
+def test_what_can_be_met_is_met(name, strict):
+    trajectory = outcome(REACHABLE[name], strict)
+    assert trajectory.outcome is Outcome.SUCCESS, [step.observations for step in trajectory.steps]
+    assert not any(step.facts.blocked for step in trajectory.steps)
+
+
+def test_a_minor_channel_number_is_no_major_one():
+    """In strict mode no assert on a part of a structure is ever true, so nobody can meet it."""
+    number = {"Channel__CurrentChannel__MajorNumber": 5, "Channel__CurrentChannel__MinorNumber": 2}
+    for order in (number, dict(reversed(number.items()))):
+        tv = ON | {"1.Channel.ChannelList": CHANNELS, "1.Channel.CurrentChannel": CHANNELS[0]}
+        file = episode("qt3", [wants(**order)], ("tv", tv))
+        assert outcome(file, strict=False).outcome is Outcome.SUCCESS
+        assert outcome(file, strict=True).outcome is Outcome.AGENT_FAILURE
+
+
+@each_mode
+@each_sample
+def test_every_released_sample_is_met(path, strict):
+    assert outcome(read_episode(path), strict).outcome is Outcome.SUCCESS
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_generated_episodes_are_met_in_mended_mode(group):
+    for number in (2, 4):
+        trajectory = outcome(generate_episode(*group.split("/"), number), strict=False)
+        assert trajectory.outcome is Outcome.SUCCESS and not any(step.facts.blocked for step in trajectory.steps)
+
+
+LISTS = [
+    ("laundry_washer", "1.OperationalState.PhaseList"), ("laundry_washer", "1.LaundryWasherControls.SpinSpeeds"),
+    ("laundry_washer", "1.LaundryWasherControls.SupportedRinses"), ("dishwasher", "1.DishwasherMode.SupportedModes"),
+    ("rvc", "1.RVCRunMode.SupportedModes"), ("tv", "1.Channel.ChannelList"), ("tv", "1.Channel.CurrentChannel"),
+    ("laundry_dryer", "1.LaundryDryerControls.SupportedDrynessLevels"),
+]  # fmt: skip
+
+
+@each_mode
+@pytest.mark.parametrize(("kind", "attribute"), LISTS)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_list_is_told_by_the_names_of_its_items(kind, attribute, language, strict):
+    goal = {"variant": "device_attribute", "device_id": "d0", "room_id": "kitchen", "device_type": kind}
+    file = episode(
+        "qt1", [goal | {"attribute": attribute}], (kind, ON if "1.OnOff.OnOff" in device_types()[kind].initial else {})
+    )
+    home, (goal,) = load.start_home(file.initial_home_config, strict), file.eval.goals
+    reply = expert_reply(file, home, language)
+    assert states_value(goal, home, reply), reply
+    *_, names = expected_answers(goal, home)
+    if len(names.accepted) > 1:
+        assert not states_value(goal, home, reply.replace(names.accepted[-1][0], "").replace("  ", " "))
+    if names.distractors:
+        assert not states_value(goal, home, f"{reply[:-1]} and {names.distractors[0]}.")

@@ -1,0 +1,139 @@
+"""No call of a model ends a run: every world and toolset gives a result, and what escapes ends one episode alone."""
+
+import asyncio
+import json
+from collections import Counter
+from functools import cache
+from itertools import islice
+
+import pytest
+from worst import WorstAgent, nested, real_values, worst_calls
+
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.home_file import save_home
+from envs.homeenv.toolsets import TOOLSETS
+from envs.homemaker.make import HomeSampler
+from envs.simuhome.env import SimuHome
+from envs.world import MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES, World, excess_of
+from homerl.bench.suites import SEED, suite_of_homes, write_suite
+from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, read_rows
+from homerl.run.bench_command import BenchRun, run_benchmark
+from homerl.view.bench_report import write_report
+from homerl.worlds.registry import begin, make_blueprint, suites, worlds
+from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
+from tests.envs.simuhome.test_world import EPISODE
+
+PLACES = [*TOOLSETS, "released", "paper", "mended", "household"]
+CALL = {"type": "function", "function": {"name": "get_rooms", "arguments": "{}"}}
+
+
+@cache
+def started(place: str) -> tuple[World, dict]:
+    """A world, and values that mean something in it."""
+    if place in TOOLSETS:
+        home = HomeSampler.sample_test()
+        real = {"did": ["1001", "1002"], "code": ["device('1001').turn_on()", "device('1001').set_brightness(10 ** 400)"]}
+        return HomeEnv(home, toolset=place), real
+    if place == "household":
+        blueprint = make_blueprint(worlds()["personalhome"].recipe(world="personalhome"), "train", 1)
+        return begin(blueprint).world, real_values(blueprint.model_dump(mode="json"))
+    return SimuHome(EPISODE, place != "mended", "paper" if place == "paper" else "released"), real_values(EPISODE)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_worst_calls_get_a_result_and_a_refusal_changes_nothing(place):
+    world, real = started(place)
+    world, refused = world.fork(), 0
+    for call in worst_calls(world.tools, real, 150, 1):
+        key = world.state_key()
+        observation, _, _, _, info = world.step(call)
+        assert observation.encode() and len(observation) < 200_000
+        refused += info["blocked"] is not None
+        assert info["blocked"] is None or world.state_key() == key
+    assert refused > 40
+
+
+class Sealed(str):
+    """A text whose length is known, and which nobody may read."""
+
+    def _read(self, *_):
+        raise AssertionError("the text was read")
+
+    __str__ = __repr__ = __iter__ = __format__ = __getitem__ = __hash__ = __eq__ = __contains__ = encode = strip = lower = (
+        _read
+    )
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "junk", [Sealed("x" * 10_000_000), [Sealed("x")] * 10_000, nested(20_000)], ids=["long", "many", "deep"]
+)
+def test_what_is_too_large_is_refused_unread(place, junk):
+    world, _ = started(place)
+    for function in (tool["function"] for tool in world.tools):
+        for name in function["parameters"].get("properties", {}):
+            observation, _, _, _, info = world.fork().step({"name": function["name"], name: junk})
+            assert info["blocked"] and len(observation) < 1000, function["name"]
+
+
+def test_a_call_is_as_large_as_it_may_be():
+    for fits, more in (
+        ("x" * (MOST_CHARACTERS - 6), "x" * MOST_CHARACTERS),
+        ([0] * (MOST_VALUES - 3), [0] * MOST_VALUES),
+        (nested(MOST_LEVELS - 1), nested(MOST_LEVELS)),
+    ):
+        assert excess_of({"name": "a", "b": fits}) is None
+        assert "at most" in excess_of({"name": "a", "b": more})
+
+
+class Breaking(SimuHome):
+    """A world with a fault: the tool `get_rooms` fails on the second call, and leaves a home that cannot be measured."""
+
+    def step(self, action):
+        if action["name"] == "get_rooms":
+            self.state.home.interval = 1e308
+            raise OverflowError("no such number")
+        return super().step(action)
+
+
+def test_what_escapes_from_a_world_is_the_world_s_fault_and_the_episode_is_as_before():
+    episode = begin(make_blueprint(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1))
+    episode.situation.world.__class__ = Breaking
+    key = episode.situation.state_key()
+
+    class Agent:
+        name = "agent"
+
+        async def propose(self, observation, n=1):
+            return [Reply({"role": "assistant", "content": "", "tool_calls": [CALL]})]
+
+    trajectory = asyncio.run(play(episode, Agent(), ScriptedUser()))
+    assert trajectory.outcome is Outcome.WORLD_ERROR and not trajectory.steps
+    assert trajectory.fault.reason.startswith("OverflowError: no such number (test_worst_calls.py:")
+    assert episode.situation.state_key() == key and episode.messages[-1]["role"] == "user"
+
+
+SLOW = {"own-home": pytest.mark.long}  # it makes its tasks before it counts them
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in suites()])
+def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch):
+    world, suite = suites()[name]
+    if name == "own-home":
+        save_home(HomeSampler.sample_test(), tmp_path / "home.json")
+        suite = suite_of_homes(name, [str(tmp_path / "home.json")])
+    _, instances = suite.build(SEED, "en", Counter(), lambda done, total: None)
+    few = list(islice(instances, 2))
+    write_suite(iter(few), tmp_path / f"{name}.jsonl")
+    real = real_values([instance.model_dump(mode="json") for instance in few])
+    monkeypatch.setattr(type(world), "baselines", {"worst": lambda: WorstAgent(real)})
+    out = tmp_path / "out"
+    scored = run_benchmark(BenchRun(str(tmp_path / f"{name}.jsonl"), "worst", out))
+    write_report(out)
+    assert scored["n"] == len(few) and (out / "report.html").exists() and json.loads((out / "score.json").read_text())
+    assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} <= {
+        Outcome.AGENT_FAILURE, Outcome.STEP_LIMIT, Outcome.TURN_LIMIT,
+    }  # fmt: skip
