@@ -16,7 +16,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, read_json, write_atomic
 from homerl.flow import cluster
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import SynthesisReport
@@ -179,7 +179,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _all(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
     """The statistics of the shards, one at a time."""
-    return (json.loads(_stats_path(folder, shard).read_text()) for shard in shards)
+    return (read_json(_stats_path(folder, shard)).data for shard in shards)
 
 
 def _stands(folder: Path, shard: range) -> bool:
@@ -187,7 +187,7 @@ def _stands(folder: Path, shard: range) -> bool:
     path = _stats_path(folder, shard)
     if not path.exists():
         return False
-    return all(line["outcome"] != Outcome.INFRA_ERROR for line in json.loads(path.read_text())["blueprints"])
+    return all(line["outcome"] != Outcome.INFRA_ERROR for line in read_json(path).data["blueprints"])
 
 
 def _lines_path(folder: Path, shard: range) -> Path:

@@ -118,10 +118,13 @@ def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
     if settings.user:
         served_model(settings.user)
     with_clips(settings, suite, setting, [])
-    if settings.is_served or settings.model in world.baselines:
+    if baseline := world.baselines.get(settings.model):
+        baseline()  # which may lack a package
+        return
+    if settings.is_served:
         return
     refuse_text(world, suite, setting, f"--setting {setting}")
-    refuse_missing(settings.model, ", ".join(world.baselines))
+    refuse_missing(settings.model, world.baselines)
 
 
 def instances_of(settings: BenchRun) -> list[Any]:

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from rich.console import Console
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, read_yaml, write_atomic
 from homerl.processes.lifetime import PARENT
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
@@ -56,7 +56,7 @@ def is_done(stage: dict[str, Any], product: Path) -> bool:
     if not product.exists():
         return False
     path = stage_recipe_path(stage)
-    if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
+    if path.exists() and comparable(read_yaml(path).data) != comparable(stage):
         folder = product.parents[1] if stage["run"] == "bench" else Path(stage["out"])
         remedy = f"choose another --out, or delete {folder} to make it again"
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)

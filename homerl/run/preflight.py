@@ -16,6 +16,7 @@ from homerl.recipe.base import Base
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
+from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
 
 GPU = "pip install 'homerl[gpu]'"
@@ -63,8 +64,7 @@ def _weights(recipe: Base) -> list[str]:
     if model is None or model.name is None:
         return []
     if Path(model.name).exists():
-        known = any((Path(model.name) / name).exists() for name in ("config.json", "adapter_config.json"))
-        return [] if known else [f"{model.name} holds neither a model nor an adapter"]
+        return [] if holds_model(Path(model.name)) else [f"{model.name} holds neither a model nor an adapter"]
     if _looks_local(model.name):
         return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
     return [] if on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envs.documents import read_json
 from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthRecipe
 from homerl.play.trajectory import Outcome
@@ -23,7 +23,7 @@ def run_synth(recipe: SynthRecipe) -> Path:
             bar.update(task, completed=done, total=total)
 
         path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
-    for line in summary_lines(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+    for line in summary_lines(read_json(recipe.out / "stats.json").data, recipe.out):
         print(line)
     return path
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError
 from homerl.bench.suites import name_in
+from homerl.play.results import read_facts, read_results
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, suites, world_of
@@ -34,10 +34,7 @@ class BenchReport:
     @classmethod
     def read(cls, folder: Path) -> BenchReport:
         """Read a folder; `InputError` if it has no results."""
-        if not (folder / "score.json").is_file():
-            raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
-        run, score = (json.loads((folder / name).read_text()) for name in ("run.json", "score.json"))
-        return cls(folder, run, score, tuple(read_rows(folder / "results.jsonl")))
+        return cls(folder, read_facts(folder, "run.json"), read_facts(folder, "score.json"), read_results(folder))
 
     @property
     def suite(self) -> str:
