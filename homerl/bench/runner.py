@@ -1,8 +1,9 @@
 """Plays a suite with an agent, many episodes concurrently, resumable.
 
-Invariants: a played episode is never played again, and never mistaken for one of another suite, setting or agent
-(`identity`); an episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the
-score, and played again by the next run; memory does not grow with the number of instances.
+Invariants: a played episode is in the journal as soon as it ends; it is never played again (but see `Pace.alike`), and
+never mistaken for one of another suite, setting or agent (`identity`); an episode that a server, user or world spoiled is
+retried in a fresh world, then marked, left out of the score, and played again by the next run; memory does not grow with
+the number of instances.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
+from homerl.processes.interrupts import stoppable
+from homerl.terminal.endings import INTERRUPTED, Stopped
 from homerl.worlds.registry import begin, make_blueprint, told, world_of
 
 RETRIES = 2
@@ -82,10 +85,12 @@ class Pace:
     """The number of concurrent episodes.
 
     With `waves` they start together, and `begin` gets the index of the first. Without, an episode starts as another ends.
+    `alike` plays a wave that was interrupted again as a whole, so that equal random numbers fall on equal episodes.
     """
 
     at_once: int = WAVE
     waves: bool = True
+    alike: bool = True
     begin: Callable[[int], None] = lambda first: None
 
 
@@ -98,13 +103,42 @@ def run_suite(
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
 
-    `progress` is called with (episodes done, episodes in all).
+    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `Interrupted`, and servers that
+    fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     journal = Journal(out / "journal" / f"{digest}.jsonl")
     way = _play_waves if pace.waves else _play_all
-    asyncio.run(way(episodes, factories, journal, pace, progress))
-    return write_results(journal, len(episodes), out)
+    try:
+        with stoppable():
+            asyncio.run(way(episodes, factories, journal, pace, progress))
+    except KeyboardInterrupt:
+        write_results(journal, len(episodes), out)
+        raise Interrupted(f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}") from None
+    scored = write_results(journal, len(episodes), out)
+    if not scored["n"] or len(journal) < len(episodes):
+        raise NothingScored(_why_nothing(scored, len(journal)))
+    return scored
+
+
+class Interrupted(Stopped):
+    """The run was stopped. The message says what is done."""
+
+    code = INTERRUPTED
+
+
+class NothingScored(Stopped):
+    """No episode says anything about the agent (exit code 4). The message begins with the reason."""
+
+    code = 4
+
+
+def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
+    """The most frequent reason, and what to do."""
+    why = next(iter(scored.get("faults", {})), "no episode says anything about the agent")
+    remedy = "see to it, and start the same command again (bench run: with --resume)"
+    ends = "so the run stops" if scored["n"] else "so there is no score"
+    return f"{why}: {played} episodes were tried, {ends}\n{remedy}"
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
@@ -125,9 +159,15 @@ async def _play_waves(
 ) -> None:
     for start in range(0, len(episodes), pace.at_once):
         wave = range(start, min(start + pace.at_once, len(episodes)))
-        if not all(map(journal.done, wave)):
+        missing = [index for index in wave if not journal.done(index)]
+        if missing:
             pace.begin(start)
-            journal.add(await asyncio.gather(*(_play_one(episodes, index, factories) for index in wave)))
+
+            async def one(index: int) -> None:
+                journal.add([await _play_one(episodes, index, factories)])
+                progress(len(journal), len(episodes))
+
+            await asyncio.gather(*map(one, wave if pace.alike else missing))
         progress(wave.stop, len(episodes))
 
 
@@ -135,14 +175,17 @@ async def _play_all(
     episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
 ) -> None:
     missing = [index for index in range(len(episodes)) if not journal.done(index)]
-    todo, played = iter(missing), len(episodes) - len(missing)
+    todo, played, spoiled, answered = iter(missing), len(episodes) - len(missing), 0, False
 
     async def worker() -> None:
-        nonlocal played
+        nonlocal played, spoiled, answered
         for index in todo:
-            journal.add([await _play_one(episodes, index, factories)])
-            played += 1
+            row = await _play_one(episodes, index, factories)
+            journal.add([row])
+            played, answered, spoiled = played + 1, answered or row["counts"], spoiled + (not row["counts"])
             progress(played, len(episodes))
+            if not answered and spoiled >= pace.at_once:  # servers that failed for so many fail for all
+                return
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):

@@ -29,6 +29,7 @@ from rich.console import Console
 from envs.documents import InputError
 from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
+from homerl.processes.interrupts import stoppable
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
@@ -239,23 +240,6 @@ def stop(server: subprocess.Popen) -> None:
             os.killpg(server.pid, sent)
         with suppress(subprocess.TimeoutExpired):
             server.wait(GRACE)
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that its `finally` clauses run; only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:

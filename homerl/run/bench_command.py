@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.documents import InputError, write_atomic
+from homerl.agents.guest import prompt_of
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
-from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_behind
+from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
+from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
+from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.bench_build import found_or_built
 from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
-from homerl.worlds.registry import suites
+from homerl.worlds.registry import begin, suites
+
+OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
+LOOKED_AT = 20  # tasks whose prompts are measured before a model plays
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class BenchRun:
     """The options of a run.
 
     `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
-    `prices` are for a million tokens, input and output.
+    `max_tokens` is the most of a message; None is what a server may think in, or what a model that is loaded here needs
+    for a call. `prices` are for a million tokens, input and output.
     """
 
     suite: str
@@ -51,7 +57,7 @@ class BenchRun:
     runs: int = 1
     limit: int | None = None
     temperature: float = 0.0
-    max_tokens: int = 2048
+    max_tokens: int | None = None
     prices: tuple[float, float] | None = None
     resume: bool = False
     seed: int = 0
@@ -68,15 +74,18 @@ class BenchRun:
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepared(settings)
-    suite_instances, clips = with_clips(settings, suite, setting, instances_of(settings)[: settings.limit])
+    found = instances_of(settings)
+    chosen = limited(found, settings.limit)
+    suite_instances, clips = with_clips(settings, suite, setting, chosen)
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
-    said = asdict(replace(settings, setting=setting))
+    said = asdict(replace(settings, setting=setting)) | {"of": len(found)}
     if clips:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found
     factories, pace = factories_of(settings, world, setting, clips)
+    refuse_too_long(settings, instances, factories)
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
@@ -108,7 +117,9 @@ def prepared(settings: BenchRun) -> Prepared:
     world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
     setting = setting_of(suite, settings.setting, "--setting")
     refuse_unfit(settings, world, suite, setting)
-    return Prepared(settings, world, suite, setting)
+    local = not (settings.is_served or settings.model in world.baselines)
+    tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
+    return Prepared(replace(settings, max_tokens=tokens), world, suite, setting)
 
 
 def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
@@ -134,6 +145,11 @@ def instances_of(settings: BenchRun) -> list[Any]:
     """
     files = settings.episodes is not None
     return _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
+
+
+def limited(found: list[Any], limit: int | None) -> list[Any]:
+    """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
+    return found if limit is None else spread_evenly(found, limit)
 
 
 def _released(settings: BenchRun) -> list[Any]:
@@ -176,6 +192,26 @@ def factories_of(
     return local_factories(settings, user, sampling)
 
 
+def refuse_too_long(settings: BenchRun, instances: Instances, factories: ParticipantFactories) -> None:
+    """Raise `InputError` if a model that is loaded here takes the prompt of none of the tasks, of which some are tried."""
+    agent = factories.agent()
+    longest = getattr(agent, "longest", None)
+    if longest is None:
+        return
+    tasks = map(instances.__getitem__, spread_evenly(range(len(instances)), LOOKED_AT))
+    shortest = min(len(prompt_of(agent.tokenizer, opening(task))) for task in tasks)
+    if shortest >= longest:
+        what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {shortest:,} or more"
+        remedy = "take a model with a longer context, or a setting or suite with shorter prompts"
+        raise InputError(what, settings.model, remedy)
+
+
+def opening(task: EpisodeSpec) -> Observation:
+    """What an agent sees of a task when the user says a word."""
+    seen = begin(task.blueprint, task.limits).observation
+    return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
+
+
 def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     """The factory of users (scripted, or an LLM at a URL), and its name for the run's identity."""
     if settings.user is None:
@@ -198,8 +234,9 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
         settings.model, settings.cpu, settings.max_tokens, settings.temperature, settings.at_once
     )
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
-    pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
-    return ParticipantFactories(agents_with(engine, tokenizer), user, identity), pace
+    seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
+    pace = Pace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
+    return ParticipantFactories(agents_with(engine, tokenizer, engine.longest), user, identity), pace
 
 
 def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:

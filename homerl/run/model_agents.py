@@ -45,7 +45,7 @@ def agents_of(
 
     from homerl.agents.guest import agents_with
 
-    return Path(model).name, agents_with(InThread(engine), tokenizer)
+    return Path(model).name, agents_with(InThread(engine), tokenizer, engine.longest)
 
 
 class InThread:
