@@ -31,6 +31,7 @@ from homerl.terminal.endings import INTERRUPTED, Stopped
 from homerl.worlds.registry import begin, make_blueprint, told, world_of
 
 RETRIES = 2
+AGAIN = "the same command goes on from here (bench run: with --resume)"
 WAVE = 100  # concurrent episodes of a local model
 
 
@@ -114,7 +115,9 @@ def run_suite(
             asyncio.run(way(episodes, factories, journal, pace, progress))
     except KeyboardInterrupt:
         write_results(journal, len(episodes), out)
-        raise Interrupted(f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}") from None
+        raise Interrupted(
+            f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}\n{AGAIN}"
+        ) from None
     scored = write_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
@@ -136,9 +139,8 @@ class NothingScored(Stopped):
 def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
     """The most frequent reason, and what to do."""
     why = next(iter(scored.get("faults", {})), "no episode says anything about the agent")
-    remedy = "see to it, and start the same command again (bench run: with --resume)"
     ends = "so the run stops" if scored["n"] else "so there is no score"
-    return f"{why}: {played} episodes were tried, {ends}\n{remedy}"
+    return f"{why}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:

@@ -15,25 +15,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.documents import InputError, write_atomic
-from homerl.agents.guest import prompt_of
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
-from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
+from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
-from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.bench_build import found_or_built
+from homerl.run.bench_outlook import outlook
 from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
-from homerl.worlds.registry import begin, suites
+from homerl.worlds.registry import suites
 
 OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
-LOOKED_AT = 20  # tasks whose prompts are measured before a model plays
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,8 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found
     factories, pace = factories_of(settings, world, setting, clips)
-    refuse_too_long(settings, instances, factories)
+    if not settings.is_served and settings.model not in world.baselines:
+        console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
@@ -190,26 +189,6 @@ def factories_of(
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     return local_factories(settings, user, sampling)
-
-
-def refuse_too_long(settings: BenchRun, instances: Instances, factories: ParticipantFactories) -> None:
-    """Raise `InputError` if a model that is loaded here takes the prompt of none of the tasks, of which some are tried."""
-    agent = factories.agent()
-    longest = getattr(agent, "longest", None)
-    if longest is None:
-        return
-    tasks = map(instances.__getitem__, spread_evenly(range(len(instances)), LOOKED_AT))
-    shortest = min(len(prompt_of(agent.tokenizer, opening(task))) for task in tasks)
-    if shortest >= longest:
-        what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {shortest:,} or more"
-        remedy = "take a model with a longer context, or a setting or suite with shorter prompts"
-        raise InputError(what, settings.model, remedy)
-
-
-def opening(task: EpisodeSpec) -> Observation:
-    """What an agent sees of a task when the user says a word."""
-    seen = begin(task.blueprint, task.limits).observation
-    return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
 
 
 def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
