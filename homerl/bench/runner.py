@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,12 +108,13 @@ def run_suite(
     fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
-    journal = Journal(out / "journal" / f"{digest}.jsonl")
-    way = _play_waves if pace.waves else _play_all
+    path = out / "journal" / f"{digest}.jsonl"
+    journal, way = Journal(path), _play_waves if pace.waves else _play_all
     try:
         with stoppable():
-            asyncio.run(way(episodes, factories, journal, pace, progress))
+            asyncio.run(_interruptible(way(episodes, factories, journal, pace, progress)))
     except KeyboardInterrupt:
+        journal = Journal(path)  # read again, since it may have been interrupted between disk and memory
         write_results(journal, len(episodes), out)
         raise Interrupted(
             f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}\n{AGAIN}"
@@ -122,6 +123,17 @@ def run_suite(
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
     return scored
+
+
+async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work; a task that Ctrl-C ended is not reported as a task that nobody waited for."""
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(report)
+    await work
 
 
 class Interrupted(Stopped):

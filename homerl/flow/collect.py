@@ -23,6 +23,7 @@ from homerl.flow.report import SynthesisReport
 from homerl.flow.work import Shard, assign_shards, work
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
+from homerl.processes.interrupts import deaf_children
 from homerl.processes.lifetime import die_with
 
 Progress = Callable[[int, int], None]
@@ -105,7 +106,8 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
-        process.start()
+        with deaf_children():
+            process.start()
         writer.close()  # the reader then sees the end of a worker that dies
         running[reader] = process
     try:

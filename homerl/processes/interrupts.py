@@ -28,5 +28,18 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that the block starts ignore Ctrl-C, from their first moment: who started them speaks, and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt

@@ -1,14 +1,15 @@
 """`homerl bench run`: plays a suite with a model in a setting.
 
-Invariants: a folder belongs to one run (suite, setting, model, user, sampling); a run in a folder with results continues
-only if asked to; everything that a run depends on is written beside its results; options that do not fit are refused before
-a suite is built.
+Invariants: a folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it; a
+run in a folder with results continues only if asked to; everything that a run depends on is written beside its results;
+options that do not fit are refused before a suite is built.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
+from homerl.processes.locks import folder_lock
 from homerl.run.bench_build import found_or_built
 from homerl.run.bench_outlook import outlook
 from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
@@ -85,7 +87,14 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     factories, pace = factories_of(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
         console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
-    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+    with claimed(settings, said):
+        return _play(settings, instances, setting, factories, pace)
+
+
+def _play(
+    settings: BenchRun, instances: Instances, setting: str, factories: ParticipantFactories, pace: Pace
+) -> dict[str, Any]:
+    """Play the instances, and let the judge decide what no rule does, with progress bars."""
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
         scored = run_suite(
@@ -95,6 +104,21 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+@contextmanager
+def claimed(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
+    """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
+    with folder_lock(settings.out):
+        refuse_results(settings)  # another run may have ended meanwhile
+        write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+        yield
+
+
+def refuse_results(settings: BenchRun) -> None:
+    """Raise `InputError` for a folder with results, unless the run goes on from them."""
+    if (settings.out / "run.json").exists() and not settings.resume:
+        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
 
 
 class Prepared(NamedTuple):
@@ -108,8 +132,7 @@ class Prepared(NamedTuple):
 
 def prepared(settings: BenchRun) -> Prepared:
     """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results."""
-    if (settings.out / "run.json").exists() and not settings.resume:
-        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+    refuse_results(settings)
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
     source = settings.suite

@@ -2,19 +2,20 @@
 
 Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
 that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
-except for what one process alone knows (`homerl.terminal.endings`).
+except for what one process alone knows (`homerl.terminal.endings`); one run at a time works in a folder.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from envs.documents import naming
-from homerl.processes.lifetime import PARENT, die_with_parent
-from homerl.terminal.endings import INTERRUPTED, Ending, run_to_end
+from homerl.processes.lifetime import die_with_parent
+from homerl.terminal.endings import Ending, run_to_end
 
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -34,8 +35,8 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def speaks(end: Ending) -> bool:
-    """Whether this process of the run says how it ends; of Ctrl-C a stage leaves that to its flywheel."""
-    return end.by_all or (is_first() and not (end.code == INTERRUPTED and PARENT in os.environ))
+    """Whether this process of the run says how it ends."""
+    return end.by_all or is_first()
 
 
 def _start(path: str, argv: Sequence[str]) -> None:
@@ -50,13 +51,15 @@ def _start(path: str, argv: Sequence[str]) -> None:
 
 
 def run_recipe(recipe: Any) -> None:
-    """Write the record of the run, then run it."""
+    """Write the record of the run, then run it, alone in its folder."""
+    from homerl.processes.locks import folder_lock
     from homerl.run.record import write_record
 
-    if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
-        write_record(recipe)
-    with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
-        runner(recipe.run)(recipe)
+    with folder_lock(recipe.out) if is_first() else nullcontext():
+        if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
+            write_record(recipe)
+        with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
+            runner(recipe.run)(recipe)
 
 
 def quieten() -> None:

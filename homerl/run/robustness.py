@@ -26,7 +26,7 @@ from homerl.bench.score import counts, paired_difference
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.play.course import BEHAVIOURS, Behaviour, Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, factories_of, instances_of, limited, prepared
+from homerl.run.bench_command import BenchRun, claimed, factories_of, instances_of, limited, prepared
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Instance
 from homerl.worlds.registry import suites
@@ -63,11 +63,11 @@ def run_robustness(settings: BenchRun) -> Table:
     showing = {name: that_show(found, setting, only(name)) for name in BEHAVIOURS}
     factories, pace = factories_of(settings, world, setting)
     said = asdict(replace(settings, setting=setting))
-    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     seen = {instance.id for instances in showing.values() for instance in instances}
     parts = {TOLD_AT_ONCE: Instances([i for i in found if i.id in seen], setting, settings.runs)}
     parts |= {name: Instances(showing[name], setting, settings.runs, only(name)) for name in BEHAVIOURS if showing[name]}
-    play_parts(parts, factories, pace, settings)
+    with claimed(settings, said):
+        play_parts(parts, factories, pace, settings)
     rows = [compared(settings.out, name, showing[name]) for name in BEHAVIOURS if showing[name]]
     write_atomic(settings.out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     return table(rows, f"{suite.name}, {setting}: {settings.served or settings.model}")

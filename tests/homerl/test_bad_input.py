@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -237,3 +240,26 @@ def test_a_disk_that_fills_during_training_is_said(dialogues, tmp_path, room):
         command = [sys.executable, "-m", "homerl.cli", "run", str(tmp_path / "sft.yaml")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "File too large" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        "synth.yaml --synth.blueprints 400 --synth.shard 5 --processes 2 --synth.curriculum []",
+        pytest.param("smoke.yaml", marks=pytest.mark.long),
+    ],
+)
+def test_ctrl_c_is_one_line(tmp_path, recipe):
+    """As a terminal sends it: to the run, its workers and its stages."""
+    command = [sys.executable, "-m", "homerl.cli", "run", *f"{ROOT}/recipes/{recipe} --out {tmp_path}".split()]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    run = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+    for _ in range(1200):
+        if list(tmp_path.glob("**/shards/*/*.stats.json")):
+            break
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    time.sleep(3 if "smoke" in recipe else 0)  # a later stage, with processes of its own
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (130, "homerl: stopped; start the same command again to go on\n")

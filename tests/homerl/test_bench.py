@@ -38,9 +38,12 @@ from homerl.play.loop import play
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
+from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of
 from homerl.run.bench_build import build_suite
 from homerl.run.bench_command import BenchRun, Instances, run_benchmark
+from homerl.run.launch import main as launch
+from homerl.run.robustness import run_robustness
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, tables, write_report
 from homerl.view.bench_results import BenchReport
@@ -50,6 +53,7 @@ from homerl.worlds.homeenv.bench.suites import SEED, SUITES, apportion, build_in
 from homerl.worlds.homeenv.bench.validity import flaws
 from homerl.worlds.registry import begin, suites
 
+ROOT = Path(__file__).parents[2]
 EVERY = 41  # a sample of the slots, over all subcategories and sizes
 
 
@@ -353,6 +357,18 @@ def test_a_recipes_benchmark_is_played_in_a_setting_of_calls():
             SuiteSettings(benchmark=benchmark, setting=setting)
 
 
+def test_two_runs_in_one_folder_never_both_play(suite_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("homerl.processes.locks.SECONDS", 0.1)
+    with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
+        run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path))
+    with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
+        run_robustness(BenchRun(str(suite_file), "nothing", tmp_path))
+    synthesis = [str(ROOT / "recipes/synth.yaml"), ["--synth.blueprints", "1", "--out", str(tmp_path)]]
+    with folder_lock(tmp_path):
+        assert launch(*synthesis) == 2
+    assert not [path for path in tmp_path.iterdir() if path.name != ".lock"]
+
+
 # A model that is loaded here
 
 
@@ -384,7 +400,7 @@ def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_noth
             asyncio.run(agent.propose(Observation("live", ({"role": "user", "content": "light please"},), ())))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_run_keeps_each_task_that_is_played(whole_suite, tmp_path, tiny, number):
     out = tmp_path / "out"
     given = ["bench", "run", whole_suite, "--model", tiny, "--cpu", "--out", out, "--at-once", 2]

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from envs.documents import InputError
-from homerl.run.flywheel import folder_lock, is_done, stage_recipe_path, stages
+from homerl.processes.locks import folder_lock
+from homerl.run.flywheel import is_done, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 
 
@@ -55,6 +56,6 @@ def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> Non
 
 
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("homerl.processes.locks.SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):
         pass
