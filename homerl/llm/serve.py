@@ -163,14 +163,20 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
         return None
 
 
+def trouble(url: str, key: str | None = None) -> str:
+    """Why nobody can be asked at the URL, in words; empty if a server answers and takes the key in the variable `key`."""
+    try:
+        fetched(f"{url}/models", key)
+    except urllib.error.HTTPError as error:
+        return f"refuses the key in ${key} (status {error.code})" if key and error.code in (401, 403) else ""
+    except SILENT:
+        return "does not answer"
+    return ""
+
+
 def is_reachable(url: str) -> bool:
     """Whether a server answers at the URL, even if it demands a key."""
-    try:
-        return fetched(f"{url}/models") is not None
-    except urllib.error.HTTPError:
-        return True
-    except SILENT:
-        return False
+    return not trouble(url)
 
 
 def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float, key: str | None = None) -> None:

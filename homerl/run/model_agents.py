@@ -101,13 +101,18 @@ def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.
 
 
 def served_model(url: str) -> str:
-    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
-    from openai import OpenAI, OpenAIError
+    """The name of a server's only model. `InputError` if the server has several, or does not say."""
+    from openai import APIStatusError, OpenAI, OpenAIError
 
     from homerl.llm.endpoint import secret
 
     try:
         names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
+    except APIStatusError as error:
+        keyed = error.status_code in (401, 403)
+        what = f"the server refuses the key (status {error.status_code})" if keyed else f"the server says: {error.message}"
+        remedy = "export OPENAI_API_KEY=..., the key that it wants" if keyed else "the address ends in /v1"
+        raise InputError(what, url, remedy) from None
     except OpenAIError as error:
         raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
     if len(names) != 1:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from envs.documents import InputError
-from homerl.llm.serve import find_vllm, is_reachable
+from homerl.llm.serve import find_vllm, trouble
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe.base import Base
 from homerl.train.engines.registry import engine_of
@@ -114,10 +114,12 @@ def _engine(recipe: Base) -> list[str]:
 
 
 def _endpoints(recipe: Base) -> list[str]:
-    """The models whose endpoints do not answer."""
-    named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
-    silent = {part: urls for part, urls in named.items() if not any(map(is_reachable, urls))}
-    return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
+    """The models that cannot be asked at any of their URLs."""
+    found = []
+    for part, settings in models_of(recipe).items():
+        troubles = [trouble(url, settings.key) for url in settings.urls]
+        found += [f"the {part} at {', '.join(settings.urls)} {troubles[0]}"] if troubles and all(troubles) else []
+    return found
 
 
 def models_of(recipe: Base) -> dict[str, EndpointSettings]:

@@ -13,18 +13,22 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import typer
 from command import full_disk, homerl
+from scripted_server import Faults, ScriptedServer
 
 from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import write_suite
 from homerl.cli.app import app
+from homerl.play.trajectory import read_rows
 from homerl.worlds.homeenv.bench.suites import SUITES, make_instance, suite_slots
 
 ROOT = Path(__file__).parents[2]
@@ -239,7 +243,7 @@ def test_a_disk_that_fills_during_training_is_said(dialogues, tmp_path, room):
     with full_disk(room):
         command = [sys.executable, "-m", "homerl.cli", "run", str(tmp_path / "sft.yaml")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2 and "File too large" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "make room" in done.stderr and len(done.stderr.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -263,3 +267,53 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (130, "homerl: stopped; start the same command again to go on\n")
+
+
+# Servers that fail
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
+        monkeypatch.setattr(f"homerl.llm.endpoint.{name}", seconds)
+
+
+def test_a_server_that_always_fails_stops_the_benchmark_with_its_reason_and_no_score(here, impatient):
+    instance = Path("few.jsonl").read_text().replace("\n", "")
+    ids = (instance.replace('"smh-bench-', f'"smh-bench-{n}-', 1) for n in range(40))
+    Path("many.jsonl").write_text("".join(f"{line}\n" for line in ids))
+    with ScriptedServer(faults=Faults(errors=1.0)) as server:
+        done = homerl("bench", "run", "many.jsonl", "--model", server.url, "--out", "run", "--at-once", "2")
+    assert done.code == 4 and done.err.startswith("homerl: server: scripted did not answer (status 500): ")
+    assert "there is no score" in done.err and "overall" not in done.out and "success" not in done.out
+    assert len(list(read_rows("run/results.jsonl"))) < 5, "it stops long before all tasks were tried"
+
+
+def test_an_author_that_cannot_be_read_ends_a_synthesis_with_its_reason(here, impatient):
+    with ScriptedServer(answer=lambda request: {"content": "Well..."}) as server:
+        model = f"{{url: {server.url}, model: scripted, attempts: 1}}"
+        heads = "homerl: 1\nrun: synth\nout: made\nprocesses: 0\n"
+        Path("synth.yaml").write_text(f"{heads}synth: {{blueprints: 2, author: {model}}}\n")
+        done = homerl("synth", "synth.yaml")
+    assert done.code == 4 and "unreadable" in done.err.splitlines()[0] and "gave no trajectory" in done.err
+
+
+def test_a_server_that_refuses_the_key_is_not_called_silent(here):
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(401)
+
+        def log_message(self, *said: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    asked = f"few.jsonl --model {url} --out run"
+    recipe = f"{ROOT}/recipes/synth.yaml --synth.user {{kind: llm, url: '{url}', model: x}}".split(maxsplit=2)
+    try:
+        for said in (refused("bench run", asked), homerl("check", *recipe).err):
+            assert "refuses the key" in said and "401" in said and "OPENAI_API_KEY" in said, said
+    finally:
+        server.shutdown()
+        server.server_close()
