@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 from rich.console import Console
+from rich.text import Text
 
 from envs.documents import InputError, read_yaml, write_atomic
 from homerl.processes.lifetime import PARENT
@@ -33,7 +34,7 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
-    console = Console()
+    console = Console(markup=False)
     todo = [(stage, product) for stage, product in stages(recipe) if not is_done(stage, product)]
     for stage, product in todo:
         if stage["run"] != "bench":
@@ -44,7 +45,7 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
         require_product(product)
     report = write_report(recipe.out)
     console.print(report.table)
-    console.print(f"report: [link=file://{report.page}]{report.page}[/link]")
+    console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
     console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
 
 

@@ -186,7 +186,10 @@ def test_what_cannot_be_read_is_said(here, command, wrong):
         (here / wrong).write_bytes(content[wrong])
     if wrong == "folder":
         (here / wrong).mkdir()
-    if (command, wrong) in ALONE:
+    if command == "check-devices" and wrong in content:  # it lists what is wrong with a file
+        done = homerl(command, wrong)
+        assert done.code == 2 and "error: " in done.out and not done.err
+    elif (command, wrong) in ALONE:
         assert homerl(*command.split(), *READS[command].format(**{"in": wrong}).split()).code == 0
     else:
         refused(command, READS[command].format(**{"in": wrong}))

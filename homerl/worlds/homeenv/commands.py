@@ -42,7 +42,7 @@ def check_home(file: Path) -> None:
 
 
 def check_devices(folder: Path) -> None:
-    """Check a folder of device YAML files, and list errors and warnings with file and line."""
+    """Check a folder of device YAML files, or one of them, and list errors and warnings with file and line."""
     from envs.homeenv.lint import check_folder
     from envs.homeenv.spec import Catalogue
     from envs.homemaker.furnish import shipped_priors

@@ -121,7 +121,8 @@ def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
             raise InputError(f"there is no row {number}", str(path), "count from 1")
         trajectory = trajectory_at(rows[0], f"{path}:{number}")
         if trajectory.blueprint.get("world") != "simuhome":
-            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", "for HomeEnv see `homerl view home`")
+            remedy = "name a file of a run in SimuHome; the report of any run shows its dialogues (report.html)"
+            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", remedy)
         return trajectory
     from homerl.worlds.simuhome.bench.suite import read_episodes
 
