@@ -20,7 +20,7 @@ from envs.documents import write_atomic
 from homerl.bench.journal import Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
-from homerl.bench.suites import labels_in
+from homerl.bench.suites import labels_in, spread_evenly
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
@@ -32,6 +32,7 @@ from homerl.worlds.registry import begin, make_blueprint, told, world_of
 
 RETRIES = 2
 AGAIN = "the same command goes on from here (bench run: with --resume)"
+SCOUTS = 2  # episodes that are tried before all others, to learn whether anybody answers
 WAVE = 100  # concurrent episodes of a local model
 
 
@@ -188,27 +189,39 @@ async def _play_waves(
 async def _play_all(
     episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
 ) -> None:
+    """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
     missing = [index for index in range(len(episodes)) if not journal.done(index)]
-    todo, played, spoiled, answered = iter(missing), len(episodes) - len(missing), 0, False
+
+    async def one(index: int, retries: int) -> bool:
+        row = await _play_one(episodes, index, factories, retries)
+        journal.add([row])
+        progress(len(journal), len(episodes))
+        return row["counts"]
+
+    scouts = spread_evenly(missing, SCOUTS)
+    answered = None
+    for index in scouts:
+        if await one(index, retries=0):
+            answered = index
+            break
+    else:
+        return
+    todo = iter(index for index in missing if index != answered)
 
     async def worker() -> None:
-        nonlocal played, spoiled, answered
         for index in todo:
-            row = await _play_one(episodes, index, factories)
-            journal.add([row])
-            played, answered, spoiled = played + 1, answered or row["counts"], spoiled + (not row["counts"])
-            progress(played, len(episodes))
-            if not answered and spoiled >= pace.at_once:  # servers that failed for so many fail for all
-                return
+            await one(index, RETRIES)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):
             group.create_task(worker())
 
 
-async def _play_one(episodes: EpisodeSpecs, index: int, factories: ParticipantFactories) -> dict[str, Any]:
+async def _play_one(
+    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, retries: int = RETRIES
+) -> dict[str, Any]:
     task, user_failures = episodes[index], 0
-    for _ in range(RETRIES + 1):
+    for _ in range(retries + 1):
         agent, seed = _Counted(factories.agent()), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
