@@ -27,9 +27,6 @@ LIBRARIES = {  # by the package that defines the error: what it could not do
     "openai": "the server did not answer as it should",
     "httpx": "the server did not answer as it should",
     "requests": "the server did not answer as it should",
-    "filelock": "the folder cannot be locked",
-    "shutil": "files cannot be copied",
-    "lzma": "a packed file cannot be read",
     "_lzma": "a packed file cannot be read",
 }
 

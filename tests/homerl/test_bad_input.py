@@ -6,8 +6,10 @@ reads. A command that is in no table fails a test here.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -20,15 +22,21 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
+import numpy as np
 import pytest
 import typer
 from command import full_disk, homerl
+from huggingface_hub.utils import validate_repo_id
+from safetensors.numpy import save_file
 from scripted_server import Faults, ScriptedServer
 
+from envs.documents import InputError
 from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import write_suite
 from homerl.cli.app import app
 from homerl.play.trajectory import read_rows
+from homerl.terminal.endings import ending, run_to_end
 from homerl.worlds.homeenv.bench.suites import SUITES, make_instance, suite_slots
 
 ROOT = Path(__file__).parents[2]
@@ -270,6 +278,69 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (130, "homerl: stopped; start the same command again to go on\n")
+
+
+# The one place
+
+
+def raised(work) -> Exception:
+    try:
+        work()
+    except Exception as error:
+        return error
+    raise AssertionError("it was to fail")
+
+
+def from_disk() -> None:
+    try:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    except OSError as error:
+        raise RuntimeError("the library gave up") from error
+
+
+def from_rust() -> None:
+    with full_disk():
+        save_file({"a": np.zeros(1000)}, "weights.safetensors")
+
+
+def packed() -> None:
+    lzma.decompress(b"no such thing")
+
+
+def unreachable() -> None:
+    httpx.get("http://127.0.0.1:9")
+
+
+def no_name_of_the_hub() -> None:
+    validate_repo_id("a/b/c")
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        (from_disk, "No space left"),
+        (from_rust, "File too large"),
+        (packed, "a packed file cannot be read"),
+        (unreachable, "the server did not answer"),
+        (no_name_of_the_hub, "the name is none of the hub"),
+    ],
+)
+def test_what_libraries_raise_is_said_and_a_group_as_its_first(here, work, says):
+    error = raised(work)
+    for one in (error, ExceptionGroup("tasks", [error, InputError("later")])):
+        assert says in ending(one).message and ending(one).code == 2
+
+
+def test_a_mistake_in_the_code_keeps_its_traceback(monkeypatch):
+    assert ending(KeyError("x")) is None and ending(ExceptionGroup("", [InputError("a"), KeyError("x")])) is None
+
+    def wrong() -> None:
+        raise InputError("a")
+
+    assert run_to_end(wrong) == 2
+    monkeypatch.setenv("HOMERL_TRACEBACK", "1")
+    with pytest.raises(InputError):
+        run_to_end(wrong)
 
 
 # Servers that fail

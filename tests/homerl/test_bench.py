@@ -5,10 +5,7 @@ import html
 import io
 import json
 import os
-import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -22,9 +19,7 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from envs.documents import InputError
-from homerl.agents.guest import GuestAgent
 from homerl.agents.llm import as_sent
-from homerl.agents.policy import PolicyAgent
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.runner import SCOUTS, NothingScored
@@ -33,9 +28,7 @@ from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
-from homerl.play.faults import AgentFault
 from homerl.play.loop import play
-from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.processes.locks import folder_lock
@@ -367,51 +360,3 @@ def test_two_runs_in_one_folder_never_both_play(suite_file, tmp_path, monkeypatc
     with folder_lock(tmp_path):
         assert launch(*synthesis) == 2
     assert not [path for path in tmp_path.iterdir() if path.name != ".lock"]
-
-
-# A model that is loaded here
-
-
-@pytest.fixture(scope="module")
-def whole_suite(tmp_path_factory) -> Path:
-    """More tasks than a tiny model plays before it is interrupted."""
-    path = tmp_path_factory.mktemp("whole") / "smh-bench.jsonl"
-    write_suite((replaced(instance, n) for n in range(40) for instance in sample("smh-bench")[:5]), path)
-    return path
-
-
-def replaced(instance: Instance, n: int) -> Instance:
-    return instance.model_copy(update={"id": f"{instance.id}-{n}"})
-
-
-def test_prompts_that_a_model_cannot_take_are_refused_before_play(suite_file, tmp_path, tiny):
-    short = tmp_path / "short"
-    shutil.copytree(tiny, short)
-    config = json.loads((short / "config.json").read_text()) | {"max_position_embeddings": 64}
-    (short / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="the model takes 64 tokens, and the prompts of the tasks have"):
-        run_benchmark(BenchRun(str(suite_file), str(short), tmp_path / "out", cpu=True))
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_nothing(tiny, tokenizer):
-    for agent in (PolicyAgent(None, tokenizer, longest=4), GuestAgent(None, tokenizer, longest=4)):
-        with pytest.raises(AgentFault, match="and the model takes 4"):
-            asyncio.run(agent.propose(Observation("live", ({"role": "user", "content": "light please"},), ())))
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_an_interrupted_run_keeps_each_task_that_is_played(whole_suite, tmp_path, tiny, number):
-    out = tmp_path / "out"
-    given = ["bench", "run", whole_suite, "--model", tiny, "--cpu", "--out", out, "--at-once", 2]
-    command = [sys.executable, "-m", "homerl.cli", *map(str, given)]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not any(path.stat().st_size for path in out.glob("journal/*.jsonl")):
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.05)
-    run.send_signal(number)
-    said, complaint = run.communicate(timeout=60)
-    assert run.returncode == 130 and "tasks of about 2 messages each: up to" in said.replace("\n", " ")
-    played = len(list(read_rows(out / "results.jsonl")))
-    assert complaint.startswith(f"homerl: {played} of 200 episodes are played") and len(complaint.splitlines()) == 2
-    assert 0 < played < 200 and "the same results" in rescore(out)
