@@ -30,7 +30,6 @@ import yaml
 from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
-from envs.simuhome.generate import generate_episode
 from homerl.cli.app import app
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
@@ -365,6 +364,13 @@ def of_others() -> set[str]:
     return ours | set(launch_command_parser()._option_string_actions)
 
 
+def test_the_task_that_a_page_sets_is_one_of_the_home_that_is_made(tmp_path):
+    (task,) = re.findall(r'--task "([^"]+)"', text_of("docs/homes.md"))
+    command = ["serve-env", "--mcp", "--task", task]
+    done = subprocess.run([sys.executable, "-m", "homerl.cli", *command], stdin=subprocess.DEVNULL, timeout=120)
+    assert done.returncode == 0
+
+
 # Recipes
 
 
@@ -501,11 +507,6 @@ def right_lamp(folder: Path) -> None:
     (folder / "my_devices/desk_lamp.yaml").write_text(lamp())
 
 
-def episode(folder: Path) -> None:
-    made = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
-    (folder / "qt3_feasible_seed_1.json").write_text(json.dumps(made))
-
-
 def lamp_world(folder: Path) -> None:
     if not (folder / "tests").exists():
         (folder / "tests").mkdir()
@@ -532,7 +533,6 @@ BEFORE: dict[
     "homerl export runs/quickstart": trained,
     "homerl check-devices": broken_lamps,
     "from envs.homeenv import Entity": right_lamp,
-    "import gymnasium\nfrom envs.simuhome": episode,
 }
 
 

@@ -11,6 +11,7 @@ from envs.documents.checking import problems, validate
 from envs.documents.document import Document, InputError, KeyPath
 from envs.documents.json_file import read_json
 from envs.documents.sources import refuse_unwritable
+from envs.documents.trouble import in_words, naming, near_names, system_error
 from envs.documents.writing import remove_unfinished, write_atomic
 from envs.documents.yaml_file import read_yaml
 
@@ -18,11 +19,15 @@ __all__ = [
     "Document",
     "InputError",
     "KeyPath",
+    "in_words",
+    "naming",
+    "near_names",
     "problems",
     "read_json",
     "read_yaml",
     "refuse_unwritable",
     "remove_unfinished",
+    "system_error",
     "validate",
     "write_atomic",
 ]

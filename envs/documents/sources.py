@@ -8,13 +8,13 @@ Invariants:
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from pathlib import Path
 from typing import Any, TextIO
 
 from envs.documents.document import InputError
+from envs.documents.trouble import near_names
 
 _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 
@@ -40,16 +40,9 @@ def file_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError("there is no such file", str(path), _near_names(path)) from None
+        raise InputError("there is no such file", str(path), near_names(path)) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", str(path), "give a readable file") from None
-
-
-def _near_names(path: Path) -> str:
-    """The remedy for a missing file: it suggests a file in the same folder whose name is similar."""
-    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, n=1)
-    return f"did you mean {path.with_name(near[0])}?" if near else "check the path"
 
 
 def refuse_half_characters(data: Any, name: str, text: str | bytes) -> None:

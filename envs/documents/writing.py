@@ -5,6 +5,7 @@ Invariant: a file is replaced as a whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -12,22 +13,36 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from envs.documents.trouble import naming
+
 
 def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: int = 0o666) -> None:
     """Replace the file at `path`, and create its folder if needed. Readers see either the old content or the new one.
 
     The same holds after a crash. `content` may be an iterable of strings, which are written one by one, so that the
-    whole need not fit into memory. `mode` says who may read it, as far as the umask allows. Raises `OSError` if the file
-    cannot be written; the old file then stays as it was.
+    whole need not fit into memory. `mode` says who may read it, as far as the umask allows. Raises `OSError` with the path
+    if the file cannot be written; the old file then stays as it was. What is no file (such as /dev/stdout) is written to.
     """
     path = Path(path)
+    parts = [content] if isinstance(content, (str, bytes)) else content
+    chunks = (part.encode() if isinstance(part, str) else part for part in parts)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        with naming(path), path.open("wb") as device:
+            device.writelines(chunks)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, chunks, mode)
+
+
+def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:
+    """Write a temporary file beside `path`, then give it that name."""
     writer = f"{os.getpid()}.{threading.get_ident()}"  # so that two writers never share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
-        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
-            parts = [content] if isinstance(content, (str, bytes)) else content
-            file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
+        with naming(path, temporary), open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
+            file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -9,8 +9,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from envs.documents import Document, InputError, KeyPath, problems, read_yaml
 from envs.homeenv.interface import Argument, Attribute
@@ -46,7 +49,7 @@ class LintReport:
 
 
 def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> LintReport:
-    """Check every device file of a folder. Raises `InputError` if it holds none.
+    """Check every device file of a folder, or one file. Raises `InputError` if there is none.
 
     `known` are the categories for which HomeMaker has priors; without any, no warning about categories is given.
     `shipped` are the existing products by spid: their spids are taken.
@@ -57,10 +60,11 @@ def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str
     for path in device_files(folder):
         document, wrong = _read(path)
         findings += wrong
-        if document is not None and not wrong:
-            loaded = load_specs(document)
-            findings += [*_spids_taken(document, loaded, taken), *_suspicious(document, loaded, known)]
-            specs += loaded
+        if document is None:
+            continue
+        right = dict(_right(document))
+        findings += [*_spids_taken(document, right, taken), *_suspicious(document, right, known)]
+        specs += [] if wrong else right.values()
     return LintReport(tuple(specs), tuple(findings))
 
 
@@ -76,8 +80,15 @@ def _read(path: Path) -> tuple[Document | None, list[Finding]]:
     return document, [Finding(error.where, error.what, error.remedy) for error in errors]
 
 
-def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, str]) -> Iterator[Finding]:
-    for i, spec in enumerate(specs):
+def _right(document: Document) -> Iterator[tuple[int, DeviceSpec]]:
+    """The devices of a document that have no errors, each with its place; those beside a wrong one among them."""
+    for place, data in enumerate(document.data if isinstance(document.data, list) else ()):
+        with suppress(ValidationError):
+            yield place, DeviceSpec.model_validate(data)
+
+
+def _spids_taken(document: Document, specs: Mapping[int, DeviceSpec], taken: dict[str, str]) -> Iterator[Finding]:
+    for i, spec in specs.items():
         where = document.where((i, "userdata", "spid"))
         if spec.spid in taken:
             yield Finding(where, f"the spid {spec.spid} belongs to {taken[spec.spid]}", "give each product its own spid")
@@ -87,8 +98,8 @@ def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, s
 # Warnings: devices that load, but probably not as intended
 
 
-def _suspicious(document: Document, specs: list[DeviceSpec], known: Collection[str]) -> Iterator[Finding]:
-    for i, spec in enumerate(specs):
+def _suspicious(document: Document, specs: Mapping[int, DeviceSpec], known: Collection[str]) -> Iterator[Finding]:
+    for i, spec in specs.items():
         if known and spec.category not in known and not spec.userdata.rooms:
             what = f"the category '{spec.category}' is not known, so a {spec.name} may stand in any room"
             yield _warn(document, (i, "userdata", "category"), what, "add for example rooms: [kitchen] under userdata")

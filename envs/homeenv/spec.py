@@ -282,7 +282,9 @@ def load_specs(document: Document) -> list[DeviceSpec]:
 
 
 def device_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, sorted by name. Raises `InputError` if there are none."""
+    """The YAML files of a folder, sorted by name, or the one file that is named. `InputError` if there are none."""
+    if Path(folder).is_file():
+        return [Path(folder)]
     files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
     if not files:
         raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
@@ -323,9 +325,10 @@ class Catalogue(Mapping[str, DeviceSpec]):
     def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
         """The products that the devices of a folder must not clash with.
 
-        They are the shipped products. For the shipped folder itself there are none.
+        They are the shipped products. For the shipped folder itself, and its files, there are none.
         """
-        return {} if Path(folder).resolve() == SHIPPED else cls.shipped()
+        place = Path(folder).resolve()
+        return {} if SHIPPED in (place, place.parent) else cls.shipped()
 
     def __getitem__(self, spid: str) -> DeviceSpec:
         return self._specs[spid]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from envs.messages import Message
-from homerl.agents.policy import Engine, PolicyAgent
+from homerl.agents.policy import Engine, PolicyAgent, refuse_longer
 from homerl.play.messages import is_ours, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -28,23 +28,30 @@ class GuestAgent:
 
     name = "guest"
 
-    def __init__(self, engine: Engine, tokenizer: Any) -> None:
-        self.engine, self.tokenizer = engine, tokenizer
+    def __init__(self, engine: Engine, tokenizer: Any, longest: int | None = None) -> None:
+        self.engine, self.tokenizer, self.longest = engine, tokenizer, longest
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
-        """Sample the next message."""
+        """Sample the next message. Raises `AgentFault` if the dialogue is longer than the model takes."""
         if n != 1:
             raise ValueError("a guest agent plays one line; use one agent a branch")
-        text = self.tokenizer.apply_chat_template(
-            [*map(_with_objects, observation.messages)], tools=list(observation.tools), tokenize=False,
-            add_generation_prompt=True, enable_thinking=False,
-        )  # fmt: skip
-        prompt = self.tokenizer.encode(text, add_special_tokens=False)
+        prompt = prompt_of(self.tokenizer, observation)
+        refuse_longer(len(prompt), self.longest)
         sample = await self.engine.sample(prompt)
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
         said = THOUGHT.sub("", self.tokenizer.decode(ids, skip_special_tokens=False))
         message, malformed = parse_reply(said)
         return [Reply(message, malformed, len(sample.ids), prompt_tokens=len(prompt))]
+
+
+def prompt_of(tokenizer: Any, observation: Observation) -> list[int]:
+    """The tokens of a whole dialogue in the model's own template, up to where it writes next."""
+    text = tokenizer.apply_chat_template(
+        [*map(_with_objects, observation.messages)], tools=list(observation.tools), tokenize=False,
+        add_generation_prompt=True, enable_thinking=False,
+    )  # fmt: skip
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    return ids
 
 
 def _with_objects(message: Message) -> dict[str, Any]:
@@ -56,7 +63,11 @@ def _with_objects(message: Message) -> dict[str, Any]:
     return {**message, **({"tool_calls": calls} if calls else {})}
 
 
-def agents_with(engine: Engine, tokenizer: Any) -> Callable[[], PolicyAgent | GuestAgent]:
-    """A factory of agents for a loaded model: as it was trained by homerl, or else as its own template asks it."""
-    ours = is_ours(tokenizer.chat_template or "")
-    return lambda: PolicyAgent(engine, tokenizer) if ours else GuestAgent(engine, tokenizer)
+def agents_with(engine: Engine, tokenizer: Any, longest: int | None = None) -> Callable[[], PolicyAgent | GuestAgent]:
+    """A factory of agents for a loaded model: as it was trained by homerl, or else as its own template asks it.
+
+    `longest` is the most tokens that the model takes.
+    """
+    if is_ours(tokenizer.chat_template or ""):
+        return lambda: PolicyAgent(engine, tokenizer, longest=longest)
+    return lambda: GuestAgent(engine, tokenizer, longest)

@@ -104,15 +104,17 @@ class PolicyAgent:
 
     name = "policy"
 
-    def __init__(self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0) -> None:
-        """The first `made` steps of the episode are another agent's."""
-        self.engine, self.tokenizer, self.max_tokens = engine, tokenizer, max_tokens
+    def __init__(
+        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0, longest: int | None = None
+    ) -> None:
+        """The first `made` steps of the episode are another agent's; `longest` is the most tokens that the model takes."""
+        self.engine, self.tokenizer, self.max_tokens, self.longest = engine, tokenizer, max_tokens, longest
         self.ledger = TokenLedger(spans=[(0, 0)] * made, shared=made)
         self._read = 0
 
     def fork(self, engine: Engine) -> PolicyAgent:
         """An agent that has the dialogue so far, and samples with `engine`."""
-        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens)
+        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens, longest=self.longest)
         twin.ledger, twin._read = self.ledger.fork(), self._read
         return twin
 
@@ -125,6 +127,7 @@ class PolicyAgent:
         ids = encode(self.tokenizer, text)
         if self.ledger.spans and len(self.ledger.ids) + len(ids) >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
+        refuse_longer(len(self.ledger.ids) + len(ids), self.longest)
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         end = self.tokenizer.eos_token_id  # read once: transformers looks it up anew each time
@@ -136,6 +139,12 @@ class PolicyAgent:
 
     def _count(self, code: str) -> int:
         return len(self.tokenizer.encode(code, add_special_tokens=False))
+
+
+def refuse_longer(count: int, longest: int | None) -> None:
+    """Raise `AgentFault` for a dialogue that is longer than the model takes: it would be sampled for long, and in vain."""
+    if longest is not None and count >= longest:
+        raise AgentFault(f"the dialogue has {count} tokens, and the model takes {longest}")
 
 
 def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], first: bool) -> str:
@@ -185,6 +194,12 @@ class TransformersEngine:
         self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that the model takes, as far as its configuration says."""
+        found: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return found
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample in the next batch."""

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envs.documents import naming
+
 
 class Journal:
     """Rows by index, in the order of playing."""
@@ -43,7 +45,7 @@ class Journal:
         """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
         rows = list(rows)
         lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for row in rows]
-        with self.path.open("ab") as file:
+        with naming(self.path), self.path.open("ab") as file:
             at = file.tell()
             file.write(b"".join(lines))
             file.flush()

@@ -7,7 +7,7 @@ compute. Equal inputs give equal digits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from envs.documents import InputError
 from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
+from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
-from homerl.play.trajectory import Trajectory, absent_facts, from_row, read_rows
+from homerl.play.trajectory import Trajectory, absent_facts, read_rows, trajectory_at
 from homerl.worlds.registry import restored
 
 UNSEEN = ("tokens", "prompt_tokens", "run")
@@ -24,12 +25,15 @@ UNSEEN = ("tokens", "prompt_tokens", "run")
 
 def rescore(run: Path) -> str:
     """Replay a run and return a line that says that the score agrees; `InputError` names the first difference."""
-    folder = run if run.is_dir() else run.parent
-    stored_score = json.loads((folder / "score.json").read_text())
+    folder = run.parent if run.is_file() else run
+    stored_score = read_facts(folder, "score.json")
     by = stored_score.get("judge", {}).get("by")
-    results = list(read_rows(folder / "results.jsonl"))
+    results = read_results(folder)
     trajectories = run if run.is_file() else folder / "trajectories.jsonl"
     again = list(rescored(trajectories, results))
+    if len(again) != len(results):
+        what = f"{len(again)} trajectories for {len(results)} results"
+        raise InputError(what, str(trajectories), "a file was cut or edited: run the suite again")
     if by:
         again = list(judged_rows(again, folder, by))
     for number, (row, stored) in enumerate(zip(again, results, strict=True), 1):
@@ -45,10 +49,10 @@ def rescore(run: Path) -> str:
     return f"{folder}: {len(again)} trajectories replayed, the same results; success {100 * scored.get('success', 0):.1f} %"
 
 
-def rescored(trajectories: Path, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The result of every stored trajectory, in order; raises `InputError` if a replay differs."""
-    for number, (row, stored) in enumerate(zip(read_rows(trajectories), results, strict=True), 1):
-        trajectory = from_row(row)
+def rescored(trajectories: Path, results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The result of every stored trajectory that has one, in order; raises `InputError` if a replay differs."""
+    for number, (row, stored) in enumerate(zip(read_rows(trajectories), results), 1):
+        trajectory = trajectory_at(row, f"{trajectories}:{number}")
         if difference := first_difference(trajectory, restored, absent_facts(row)):
             raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
         yield result_row(trajectory, 0) | unseen(stored, trajectory)

@@ -1,8 +1,9 @@
 """Plays a suite with an agent, many episodes concurrently, resumable.
 
-Invariants: a played episode is never played again, and never mistaken for one of another suite, setting or agent
-(`identity`); an episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the
-score, and played again by the next run; memory does not grow with the number of instances.
+Invariants: a played episode is in the journal as soon as it ends; it is never played again (but see `Pace.alike`), and
+never mistaken for one of another suite, setting or agent (`identity`); an episode that a server, user or world spoiled is
+retried in a fresh world, then marked, left out of the score, and played again by the next run; memory does not grow with
+the number of instances.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,15 +20,19 @@ from envs.documents import write_atomic
 from homerl.bench.journal import Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
-from homerl.bench.suites import labels_in
+from homerl.bench.suites import labels_in, spread_evenly
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
+from homerl.processes.interrupts import stoppable
+from homerl.terminal.endings import INTERRUPTED, Stopped
 from homerl.worlds.registry import begin, make_blueprint, told, world_of
 
 RETRIES = 2
+AGAIN = "the same command goes on from here (bench run: with --resume)"
+SCOUTS = 2  # episodes that are tried before all others, to learn whether anybody answers
 WAVE = 100  # concurrent episodes of a local model
 
 
@@ -82,10 +87,12 @@ class Pace:
     """The number of concurrent episodes.
 
     With `waves` they start together, and `begin` gets the index of the first. Without, an episode starts as another ends.
+    `alike` plays a wave that was interrupted again as a whole, so that equal random numbers fall on equal episodes.
     """
 
     at_once: int = WAVE
     waves: bool = True
+    alike: bool = True
     begin: Callable[[int], None] = lambda first: None
 
 
@@ -98,13 +105,55 @@ def run_suite(
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
 
-    `progress` is called with (episodes done, episodes in all).
+    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `Interrupted`, and servers that
+    fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
-    journal = Journal(out / "journal" / f"{digest}.jsonl")
-    way = _play_waves if pace.waves else _play_all
-    asyncio.run(way(episodes, factories, journal, pace, progress))
-    return write_results(journal, len(episodes), out)
+    path = out / "journal" / f"{digest}.jsonl"
+    journal, way = Journal(path), _play_waves if pace.waves else _play_all
+    try:
+        with stoppable():
+            asyncio.run(_interruptible(way(episodes, factories, journal, pace, progress)))
+    except KeyboardInterrupt:
+        journal = Journal(path)  # read again, since it may have been interrupted between disk and memory
+        write_results(journal, len(episodes), out)
+        raise Interrupted(
+            f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}\n{AGAIN}"
+        ) from None
+    scored = write_results(journal, len(episodes), out)
+    if not scored["n"] or len(journal) < len(episodes):
+        raise NothingScored(_why_nothing(scored, len(journal)))
+    return scored
+
+
+async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work; a task that Ctrl-C ended is not reported as a task that nobody waited for."""
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(report)
+    await work
+
+
+class Interrupted(Stopped):
+    """The run was stopped. The message says what is done."""
+
+    code = INTERRUPTED
+
+
+class NothingScored(Stopped):
+    """No episode says anything about the agent (exit code 4). The message begins with the reason."""
+
+    code = 4
+
+
+def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
+    """The most frequent reason, and what to do."""
+    why = next(iter(scored.get("faults", {})), "no episode says anything about the agent")
+    ends = "so the run stops" if scored["n"] else "so there is no score"
+    return f"{why}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
@@ -125,33 +174,54 @@ async def _play_waves(
 ) -> None:
     for start in range(0, len(episodes), pace.at_once):
         wave = range(start, min(start + pace.at_once, len(episodes)))
-        if not all(map(journal.done, wave)):
+        missing = [index for index in wave if not journal.done(index)]
+        if missing:
             pace.begin(start)
-            journal.add(await asyncio.gather(*(_play_one(episodes, index, factories) for index in wave)))
+
+            async def one(index: int) -> None:
+                journal.add([await _play_one(episodes, index, factories)])
+                progress(len(journal), len(episodes))
+
+            await asyncio.gather(*map(one, wave if pace.alike else missing))
         progress(wave.stop, len(episodes))
 
 
 async def _play_all(
     episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
 ) -> None:
+    """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
     missing = [index for index in range(len(episodes)) if not journal.done(index)]
-    todo, played = iter(missing), len(episodes) - len(missing)
+
+    async def one(index: int, retries: int) -> bool:
+        row = await _play_one(episodes, index, factories, retries)
+        journal.add([row])
+        progress(len(journal), len(episodes))
+        return row["counts"]
+
+    scouts = spread_evenly(missing, SCOUTS)
+    answered = None
+    for index in scouts:
+        if await one(index, retries=0):
+            answered = index
+            break
+    else:
+        return
+    todo = iter(index for index in missing if index != answered)
 
     async def worker() -> None:
-        nonlocal played
         for index in todo:
-            journal.add([await _play_one(episodes, index, factories)])
-            played += 1
-            progress(played, len(episodes))
+            await one(index, RETRIES)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):
             group.create_task(worker())
 
 
-async def _play_one(episodes: EpisodeSpecs, index: int, factories: ParticipantFactories) -> dict[str, Any]:
+async def _play_one(
+    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, retries: int = RETRIES
+) -> dict[str, Any]:
     task, user_failures = episodes[index], 0
-    for _ in range(RETRIES + 1):
+    for _ in range(retries + 1):
         agent, seed = _Counted(factories.agent()), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)

@@ -1,7 +1,7 @@
 """Scores with intervals.
 
 Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps over
-instances, not over their runs, so the same results give the same figures.
+instances, not over their runs, so the same results give the same figures; where all results are equal, they are Wilson's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from envs.documents import InputError
-from homerl.measure.intervals import mean_interval, share_interval
+from homerl.measure.intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
@@ -64,7 +64,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     return {
         "n": len(counted),
         "success": float(success.mean()),
-        "interval": mean_interval(success, seed, [row["id"] for row in counted]),
+        "interval": mean_interval(success, seed, [row["id"] for row in counted], SHARES),
         "phi": float(np.mean([row["phi"] for row in counted])),
         "progress": float(np.mean([row["progress"] for row in counted])),
         "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
@@ -107,7 +107,7 @@ def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
     for value in dict.fromkeys(row[label] for row in rows):
         part = [row for row in rows if row[label] == value]
         success, ids = np.array([row["success"] for row in part], dtype=float), [row["id"] for row in part]
-        interval = share_interval(success) if len(set(ids)) == len(ids) else mean_interval(success, groups=ids)
+        interval = share_interval(success) if len(set(ids)) == len(ids) else mean_interval(success, groups=ids, ends=SHARES)
         found[value] = {"n": len(part), "success": float(success.mean()), "interval": interval}
     return found
 
@@ -144,7 +144,7 @@ def paired_difference(
     gains = np.array([np.mean(second[id]) - np.mean(first[id]) for id in second if id in first])
     if not len(gains):
         raise InputError("the two results share no instance", remedy="compare two results.jsonl of one suite")
-    return {"n": len(gains), "gain": float(gains.mean()), "interval": mean_interval(gains, seed)}
+    return {"n": len(gains), "gain": float(gains.mean()), "interval": mean_interval(gains, seed, ends=GAINS)}
 
 
 def _by_instance(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

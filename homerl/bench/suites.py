@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from envs.documents import InputError, write_atomic
+from envs.documents.explain import did_you_mean
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
 from homerl.worlds.registry import suites, world_of, worlds
@@ -30,7 +31,7 @@ def named(name: str) -> Suite:
         return suites()[name][1]
     if name in worlds() and worlds()[name].suites:
         return next(iter(worlds()[name].suites.values()))
-    raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
+    raise InputError(f"there is no suite and no file '{name}'", "homerl bench", did_you_mean(name, list(suites())))
 
 
 def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
@@ -138,7 +139,10 @@ def _lines_of(source: str) -> tuple[Path, list[str]]:
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), REBUILD)
-    return path, data.decode().splitlines()
+    try:
+        return path, data.decode().splitlines()
+    except UnicodeDecodeError:
+        raise InputError("the file is no text, so it holds no task of a suite", str(path), REBUILD) from None
 
 
 def is_shipped(suite: Suite) -> bool:

@@ -42,7 +42,7 @@ def check(
     recipe: str,
     gpus: Annotated[
         int | None,
-        typer.Option(help="number of training GPUs; default: `processes`, else eight less those that serve a model"),
+        typer.Option(help="number of training GPUs; default: `processes`, or eight less those that serve a model"),
     ] = None,
     gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
@@ -50,12 +50,13 @@ def check(
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, recipe_data
     from homerl.run.rehearsal import rehearse
-    from homerl.train.memory import estimates
+    from homerl.train.memory import estimates, memory_of
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
-    for stage, estimate in estimates(loaded, gpus, gpu_memory).items():
-        print("".join(f"# {stage}: {line}\n" for line in estimate.lines(gpu_memory)), end="", flush=True)
+    memory = memory_of(loaded, gpu_memory)
+    for stage, estimate in estimates(loaded, gpus, memory).items():
+        print("".join(f"# {stage}: {line}\n" for line in estimate.lines(memory)), end="", flush=True)
     check_machine(loaded, recipe)
     print("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
 

@@ -11,6 +11,7 @@ from envs.documents import InputError
 from homerl.terminal.console import console
 
 app = typer.Typer(no_args_is_help=True)
+TOKENS = "most tokens of a message; default: 2048 of a server, 512 of a model that is loaded here"
 
 
 @app.command("build")
@@ -56,9 +57,9 @@ def run_command(
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
     runs: Annotated[int, typer.Option(min=1, help="plays of each instance, for pass^k")] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="play only the first LIMIT instances")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="play only LIMIT instances, spread evenly over the suite")] = None,
     temperature: float = 0.0,
-    max_tokens: Annotated[int, typer.Option(min=1)] = 2048,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help=TOKENS)] = None,
     price: Annotated[str | None, typer.Option(help="prices of a million input and output tokens, as 0.5,1.5")] = None,
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
@@ -111,9 +112,9 @@ def robustness_command(
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
     runs: Annotated[int, typer.Option(min=1, help="plays of each instance")] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="only the first LIMIT instances")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only LIMIT instances, spread evenly over the suite")] = None,
     temperature: float = 0.0,
-    max_tokens: Annotated[int, typer.Option(min=1)] = 2048,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help=TOKENS)] = None,
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
     resume: Annotated[bool, typer.Option(help="continue the run in the folder")] = False,

@@ -16,13 +16,14 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, read_json, write_atomic
 from homerl.flow import cluster
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import SynthesisReport
 from homerl.flow.work import Shard, assign_shards, work
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
+from homerl.processes.interrupts import deaf_children
 from homerl.processes.lifetime import die_with
 
 Progress = Callable[[int, int], None]
@@ -105,7 +106,8 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
-        process.start()
+        with deaf_children():
+            process.start()
         writer.close()  # the reader then sees the end of a worker that dies
         running[reader] = process
     try:
@@ -179,7 +181,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _all(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
     """The statistics of the shards, one at a time."""
-    return (json.loads(_stats_path(folder, shard).read_text()) for shard in shards)
+    return (read_json(_stats_path(folder, shard)).data for shard in shards)
 
 
 def _stands(folder: Path, shard: range) -> bool:
@@ -187,7 +189,7 @@ def _stands(folder: Path, shard: range) -> bool:
     path = _stats_path(folder, shard)
     if not path.exists():
         return False
-    return all(line["outcome"] != Outcome.INFRA_ERROR for line in json.loads(path.read_text())["blueprints"])
+    return all(line["outcome"] != Outcome.INFRA_ERROR for line in read_json(path).data["blueprints"])
 
 
 def _lines_path(folder: Path, shard: range) -> Path:

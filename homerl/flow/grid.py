@@ -26,7 +26,7 @@ from envs.documents import write_atomic
 from homerl.flow.make import Maker
 from homerl.flow.mcts import Budget, SearchConfig, forest
 from homerl.flow.recipe import SynthesisConfig
-from homerl.measure.intervals import mean_interval
+from homerl.measure.intervals import SHARES, mean_interval
 from homerl.measure.search_stats import TreeStats
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory, to_row, write_rows
@@ -58,7 +58,7 @@ class Cell:
         """Solved share with its 95 % interval, trajectories of the first rollout and of later ones, calls, messages."""
         return {
             "k_user": self.k_user, "k_agent": self.k_agent, "blueprints": len(self.solved),
-            "success": float(np.mean(self.solved)), "interval": mean_interval(np.array(self.solved, float), 0),
+            "success": float(np.mean(self.solved)), "interval": mean_interval(np.array(self.solved, float), 0, ends=SHARES),
             "base": self.total["first"], "explored": self.trajectories - self.total["first"],
             "trajectories": self.trajectories, "calls": self.total["calls"], "sampled": self.total["sampled"],
             "calls_per_trajectory": self.total["calls"] / max(1, self.trajectories),

@@ -29,6 +29,7 @@ from rich.console import Console
 from envs.documents import InputError
 from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
+from homerl.processes.interrupts import stoppable
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
@@ -162,14 +163,20 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
         return None
 
 
+def trouble(url: str, key: str | None = None) -> str:
+    """Why nobody can be asked at the URL, in words; empty if a server answers and takes the key in the variable `key`."""
+    try:
+        fetched(f"{url}/models", key)
+    except urllib.error.HTTPError as error:
+        return f"refuses the key in ${key} (status {error.code})" if key and error.code in (401, 403) else ""
+    except SILENT:
+        return "does not answer"
+    return ""
+
+
 def is_reachable(url: str) -> bool:
     """Whether a server answers at the URL, even if it demands a key."""
-    try:
-        return fetched(f"{url}/models") is not None
-    except urllib.error.HTTPError:
-        return True
-    except SILENT:
-        return False
+    return not trouble(url)
 
 
 def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float, key: str | None = None) -> None:
@@ -239,23 +246,6 @@ def stop(server: subprocess.Popen) -> None:
             os.killpg(server.pid, sent)
         with suppress(subprocess.TimeoutExpired):
             server.wait(GRACE)
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that its `finally` clauses run; only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:

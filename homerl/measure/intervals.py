@@ -17,12 +17,20 @@ import numpy as np
 RESAMPLES = 10_000
 
 
-def mean_interval(values: np.ndarray, seed: int = 0, groups: Sequence[Hashable] = ()) -> tuple[float, float]:
+SHARES, GAINS = (0.0, 1.0), (-1.0, 1.0)  # the least and the greatest value of a success, and of a difference of two
+
+
+def mean_interval(
+    values: np.ndarray, seed: int = 0, groups: Sequence[Hashable] = (), ends: tuple[float, float] | None = None
+) -> tuple[float, float]:
     """(low, high): the 95 % percentile-bootstrap interval of the mean of `values`, a vector of n numbers.
 
     It draws `RESAMPLES` samples of n values; memory grows with their product. Values of one of the `groups`, such as several
-    runs of a task, are drawn together, since they vary less than those of different ones.
+    runs of a task, are drawn together, since they vary less than those of different ones. Equal values show no spread, so
+    resampling would give an interval without width; `ends`, between which values lie, then give one (`unseen_interval`).
     """
+    if ends is not None and not np.ptp(values):
+        return unseen_interval(float(values[0]), len(set(groups)) or len(values), ends)
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
     if len(places) in (0, len(values)):
         sums, counts = values, None
@@ -33,6 +41,15 @@ def mean_interval(values: np.ndarray, seed: int = 0, groups: Sequence[Hashable] 
     means = sums[draws].mean(axis=1) if counts is None else sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
+
+
+def unseen_interval(value: float, n: int, ends: tuple[float, float]) -> tuple[float, float]:
+    """(low, high): the 95 % interval of the mean if n values were all equal, and others lie between `ends`.
+
+    At most Wilson's share of others is unseen, and these may lie at either end. For shares it is Wilson's interval.
+    """
+    unseen = share_interval(np.zeros(n))[1]
+    return value - unseen * (value - ends[0]), value + unseen * (ends[1] - value)
 
 
 def share_interval(successes: np.ndarray) -> tuple[float, float]:

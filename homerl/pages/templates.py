@@ -11,6 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from envs.documents import InputError
+
 HERE = Path(__file__).parent
 
 
@@ -25,6 +27,13 @@ def template(path: Path, **filters: Callable[..., Any]) -> Template:
     )  # fmt: skip
     environment.filters |= {"words": words, **filters}
     return environment.get_template(path.name)
+
+
+def page_of(source: Path, out: Path | None) -> Path:
+    """Where the page of a file is written: to `out`, or beside the file. Raises `InputError` for a folder without `out`."""
+    if out is None and source.is_dir():
+        raise InputError("is a folder, and a page is made of a file", str(source), "name the file")
+    return out or source.with_suffix(".html")
 
 
 def words(text: Any) -> str:

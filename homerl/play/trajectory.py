@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, near_names, write_atomic
 from envs.messages import Message
 from envs.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
@@ -199,6 +199,16 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
     return replace(read, steps=tuple(_with_calls(step, calls, answer_tool) for step, calls in zip(read.steps, told)))
 
 
+def trajectory_at(row: Mapping[str, Any], where: str) -> Trajectory:
+    """The trajectory of a row of a file. Raises `InputError` with the place if the row is none."""
+    try:
+        return from_row(row)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        why = (str(error).splitlines() or [""])[0]
+        remedy = "name a trajectories.jsonl that homerl wrote; this line may have been cut or edited"
+        raise InputError(f"not a trajectory ({type(error).__name__}: {why})", where, remedy) from None
+
+
 def _fault(data: Mapping[str, Any] | None) -> Fault | None:
     return None if data is None else Fault(Boundary(data["boundary"]), data["reason"])
 
@@ -217,7 +227,7 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     """Read JSON Lines. Raises `InputError` with the line number for a broken line."""
     path = Path(path)
     if not path.is_file():
-        raise InputError("there is no such file", where=str(path), remedy="check the path")
+        raise InputError("there is no such file", where=str(path), remedy=near_names(path))
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:

@@ -64,7 +64,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     facts = read_json(out / FACTS).data
     if _checksum(out / ROWS) != facts["sha256"]:
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
-    stats = json.loads((out / STATS).read_text())
+    stats = read_json(out / STATS).data
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         raise InputError(
             f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS),

@@ -12,13 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError, read_json
+from envs.documents import InputError, naming, read_json, write_atomic
 from homerl import __version__
 from homerl.play.messages import IM_END, plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
 from homerl.publish.ollama import modelfile
+from homerl.train.sizes import holds_model
 
 MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
 STALE = [
@@ -78,20 +79,16 @@ def export(
 def find_stage(run: Path) -> Path:
     """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
     for stage in (run, *(run / name for name in STAGES)):
-        if _holds_model(stage / "model"):
+        if holds_model(stage / "model"):
             return stage
     if not run.is_dir():
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
-    if _holds_model(run):
+    if holds_model(run):
         raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
     if (run / "checkpoints").is_dir():
         raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
     remedy = "give the folder of a finished sft, rlve or flywheel run"
     raise InputError("there is no trained model here", str(run), remedy)
-
-
-def _holds_model(folder: Path) -> bool:
-    return (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()
 
 
 def destination(run: Path, to: str) -> tuple[Path, str | None]:
@@ -241,11 +238,13 @@ def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path
     making.mkdir(parents=True)
     try:
         file = f"{folder.name}-{gguf}.gguf" if gguf else None
-        _fill(making, model, tokenizer, facts, adapter, file)
+        with naming(folder):
+            _fill(making, model, tokenizer, facts, adapter, file)
         if gguf and file:
-            write_gguf(making, making / file, gguf, model.config, tokenizer)
+            with naming(folder / file):
+                write_gguf(making, making / file, gguf, model.config, tokenizer)
             text = modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
-            (making / "Modelfile").write_text(text, encoding="utf-8")
+            write_atomic(making / "Modelfile", text)
         _put_in_place(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -257,9 +256,9 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     tokenizer.chat_template = plain_template(tokenizer.chat_template)
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
-    (folder / "README.md").write_text(model_card(facts, kind, adapter, gguf), encoding="utf-8")
+    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf))
     known = json.dumps({"homerl": __version__} | asdict(facts), indent=1)
-    (folder / MARK).write_text(known + "\n", encoding="utf-8")
+    write_atomic(folder / MARK, known + "\n")
 
 
 def _put_in_place(making: Path, folder: Path) -> None:

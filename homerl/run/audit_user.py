@@ -18,6 +18,7 @@ from statistics import mean, median
 from typing import Any, NamedTuple
 
 from rich.table import Table
+from rich.text import Text
 
 from envs.documents import InputError, write_atomic
 from homerl.flow.recipe import SynthRecipe
@@ -94,7 +95,7 @@ class Audit:
             beside = f"; in the dataset {_rate(self.people[name])}" if name in self.people else ""
             table.add_row(f"utterances: {name.replace('_', ' ')}", _rate(rate) + beside)
         for breach in self.breaches:
-            table.add_row("[red]too bad[/red]", breach)
+            table.add_row(Text("too bad", "red"), breach)
         return table
 
     def _lines(self) -> list[tuple[str, str]]:

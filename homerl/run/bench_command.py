@@ -1,14 +1,15 @@
 """`homerl bench run`: plays a suite with a model in a setting.
 
-Invariants: a folder belongs to one run (suite, setting, model, user, sampling); a run in a folder with results continues
-only if asked to; everything that a run depends on is written beside its results; options that do not fit are refused before
-a suite is built.
+Invariants: a folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it; a
+run in a folder with results continues only if asked to; everything that a run depends on is written beside its results;
+options that do not fit are refused before a suite is built.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,17 +19,21 @@ from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_behind
+from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
+from homerl.processes.locks import folder_lock
 from homerl.run.bench_build import found_or_built
+from homerl.run.bench_outlook import outlook
 from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import suites
+
+OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class BenchRun:
     """The options of a run.
 
     `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
-    `prices` are for a million tokens, input and output.
+    `max_tokens` is the most of a message; None is what a server may think in, or what a model that is loaded here needs
+    for a call. `prices` are for a million tokens, input and output.
     """
 
     suite: str
@@ -51,7 +57,7 @@ class BenchRun:
     runs: int = 1
     limit: int | None = None
     temperature: float = 0.0
-    max_tokens: int = 2048
+    max_tokens: int | None = None
     prices: tuple[float, float] | None = None
     resume: bool = False
     seed: int = 0
@@ -68,16 +74,27 @@ class BenchRun:
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepared(settings)
-    suite_instances, clips = with_clips(settings, suite, setting, instances_of(settings)[: settings.limit])
+    found = instances_of(settings)
+    chosen = limited(found, settings.limit)
+    suite_instances, clips = with_clips(settings, suite, setting, chosen)
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
-    said = asdict(replace(settings, setting=setting))
+    said = asdict(replace(settings, setting=setting)) | {"of": len(found)}
     if clips:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found
     factories, pace = factories_of(settings, world, setting, clips)
-    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+    if not settings.is_served and settings.model not in world.baselines:
+        console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
+    with claimed(settings, said):
+        return _play(settings, instances, setting, factories, pace)
+
+
+def _play(
+    settings: BenchRun, instances: Instances, setting: str, factories: ParticipantFactories, pace: Pace
+) -> dict[str, Any]:
+    """Play the instances, and let the judge decide what no rule does, with progress bars."""
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
         scored = run_suite(
@@ -87,6 +104,21 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+@contextmanager
+def claimed(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
+    """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
+    with folder_lock(settings.out):
+        refuse_results(settings)  # another run may have ended meanwhile
+        write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+        yield
+
+
+def refuse_results(settings: BenchRun) -> None:
+    """Raise `InputError` for a folder with results, unless the run goes on from them."""
+    if (settings.out / "run.json").exists() and not settings.resume:
+        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
 
 
 class Prepared(NamedTuple):
@@ -100,15 +132,16 @@ class Prepared(NamedTuple):
 
 def prepared(settings: BenchRun) -> Prepared:
     """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results."""
-    if (settings.out / "run.json").exists() and not settings.resume:
-        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+    refuse_results(settings)
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
     source = settings.suite
     world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
     setting = setting_of(suite, settings.setting, "--setting")
     refuse_unfit(settings, world, suite, setting)
-    return Prepared(settings, world, suite, setting)
+    local = not (settings.is_served or settings.model in world.baselines)
+    tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
+    return Prepared(replace(settings, max_tokens=tokens), world, suite, setting)
 
 
 def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
@@ -118,10 +151,13 @@ def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
     if settings.user:
         served_model(settings.user)
     with_clips(settings, suite, setting, [])
-    if settings.is_served or settings.model in world.baselines:
+    if baseline := world.baselines.get(settings.model):
+        baseline()  # which may lack a package
+        return
+    if settings.is_served:
         return
     refuse_text(world, suite, setting, f"--setting {setting}")
-    refuse_missing(settings.model, ", ".join(world.baselines))
+    refuse_missing(settings.model, world.baselines)
 
 
 def instances_of(settings: BenchRun) -> list[Any]:
@@ -131,6 +167,11 @@ def instances_of(settings: BenchRun) -> list[Any]:
     """
     files = settings.episodes is not None
     return _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
+
+
+def limited(found: list[Any], limit: int | None) -> list[Any]:
+    """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
+    return found if limit is None else spread_evenly(found, limit)
 
 
 def _released(settings: BenchRun) -> list[Any]:
@@ -195,8 +236,9 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
         settings.model, settings.cpu, settings.max_tokens, settings.temperature, settings.at_once
     )
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
-    pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
-    return ParticipantFactories(agents_with(engine, tokenizer), user, identity), pace
+    seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
+    pace = Pace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
+    return ParticipantFactories(agents_with(engine, tokenizer, engine.longest), user, identity), pace
 
 
 def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:

@@ -1,7 +1,7 @@
 """The flywheel: synthesis, SFT, RLVE, and a benchmark of each model.
 
 Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists is
-never run again, so the same command resumes; one flywheel at a time works in a folder.
+never run again, so the same command resumes.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from rich.console import Console
+from rich.text import Text
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, read_yaml, write_atomic
 from homerl.processes.lifetime import PARENT
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 
-LOCK_SECONDS = 10.0  # a killed run may take a moment to release the lock
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
@@ -35,19 +34,18 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
-    console = Console()
-    with folder_lock(recipe.out):
-        todo = [(stage, product) for stage, product in stages(recipe) if not is_done(stage, product)]
-        for stage, product in todo:
-            if stage["run"] != "bench":
-                run_stage(stage, launcher(recipe, stage["run"]))
-                require_product(product)
-        benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
-        for _, product in todo:
+    console = Console(markup=False)
+    todo = [(stage, product) for stage, product in stages(recipe) if not is_done(stage, product)]
+    for stage, product in todo:
+        if stage["run"] != "bench":
+            run_stage(stage, launcher(recipe, stage["run"]))
             require_product(product)
+    benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+    for _, product in todo:
+        require_product(product)
     report = write_report(recipe.out)
     console.print(report.table)
-    console.print(f"report: [link=file://{report.page}]{report.page}[/link]")
+    console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
     console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
 
 
@@ -56,7 +54,7 @@ def is_done(stage: dict[str, Any], product: Path) -> bool:
     if not product.exists():
         return False
     path = stage_recipe_path(stage)
-    if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
+    if path.exists() and comparable(read_yaml(path).data) != comparable(stage):
         folder = product.parents[1] if stage["run"] == "bench" else Path(stage["out"])
         remedy = f"choose another --out, or delete {folder} to make it again"
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
@@ -158,24 +156,13 @@ def run_stage(stage: dict[str, Any], command: list[str], log: Path | None = None
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
     environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
     with log.open("w") if log else nullcontext() as words:
-        done = subprocess.run([*command, str(path)], env=environment, stdout=words, stderr=words)
+        alone = log is None  # Ctrl-C then reaches this process only, which says so and kills the stage; a log may hold more
+        done = subprocess.run([*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=alone)
     if done.returncode:
         raise InputError(
             f"stage {path.parent.name} ended with code {done.returncode}",
             where=str(path), remedy=f"see {log or 'its message above'}; the same command goes on from here",
         )  # fmt: skip
-
-
-@contextmanager
-def folder_lock(out: Path) -> Iterator[None]:
-    """Hold the lock of the folder. Raises `InputError` if another flywheel holds it."""
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / ".lock")
-    try:
-        with lock.acquire(timeout=LOCK_SECONDS):
-            yield
-    except Timeout:
-        raise InputError("another run works in this folder", where=str(out), remedy="wait for it, or choose --out") from None
 
 
 def _gpus() -> int:

@@ -2,18 +2,20 @@
 
 Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
 that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
-except for what one process alone knows.
+except for what one process alone knows (`homerl.terminal.endings`); one run at a time works in a folder.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from envs.documents import InputError
+from envs.documents import naming
 from homerl.processes.lifetime import die_with_parent
-from homerl.terminal.console import print_error
+from homerl.terminal.endings import Ending, run_to_end
 
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -23,44 +25,41 @@ QUIET = {
     "WANDB_SILENT": "true",
     "TOKENIZERS_PARALLELISM": "false",
 }
-STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, so that torch is not imported
 
 
 def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
     quieten()
-    try:
-        from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
-        from homerl.run.recipe import load_recipe
-        from homerl.run.rehearsal import rehearse
+    return run_to_end(partial(_start, path, argv), speaks)
 
-        recipe = load_recipe(path, argv)
-        check_machine(recipe, path)
-        rehearse(recipe)
-        run_recipe(recipe)
-    except InputError as error:
-        complain(str(error))
-        return 2
-    except KeyboardInterrupt:
-        complain("stopped; start the same command again to go on")
-        return 130
-    except RuntimeError as error:
-        by, code = STOPS.get(type(error).__name__, (None, 1))
-        if by is None:
-            raise
-        complain(f"the {by} stopped the run: {error}", first=code == 3)
-        return code
-    return 0
+
+def speaks(end: Ending) -> bool:
+    """Whether this process of the run says how it ends."""
+    return end.by_all or is_first()
+
+
+def _start(path: str, argv: Sequence[str]) -> None:
+    from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
+    from homerl.run.recipe import load_recipe
+    from homerl.run.rehearsal import rehearse
+
+    recipe = load_recipe(path, argv)
+    check_machine(recipe, path)
+    rehearse(recipe)
+    run_recipe(recipe)
 
 
 def run_recipe(recipe: Any) -> None:
-    """Write the record of the run, then run it."""
+    """Write the record of the run, then run it, alone in its folder."""
+    from homerl.processes.locks import folder_lock
     from homerl.run.record import write_record
 
-    if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
-        write_record(recipe)
-    runner(recipe.run)(recipe)
+    with folder_lock(recipe.out) if is_first() else nullcontext():
+        if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
+            write_record(recipe)
+        with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
+            runner(recipe.run)(recipe)
 
 
 def quieten() -> None:
@@ -95,9 +94,3 @@ def runner(kind: str) -> Callable[[Any], Any]:
 def is_first() -> bool:
     """Whether this is the process that prints and writes."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def complain(message: str, first: bool = True) -> None:
-    """Print a message on stderr: from the first process only, or from any process if `first` is false."""
-    if is_first() or not first:
-        print_error(message)

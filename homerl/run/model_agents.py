@@ -6,8 +6,9 @@ Invariant: a model that is nowhere is refused before anything is loaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy
 from homerl.run.preflight import on_hub
+from homerl.train.sizes import holds_model
 
 if TYPE_CHECKING:
     from homerl.agents.policy import Engine, Sample
@@ -43,7 +45,7 @@ def agents_of(
 
     from homerl.agents.guest import agents_with
 
-    return Path(model).name, agents_with(InThread(engine), tokenizer)
+    return Path(model).name, agents_with(InThread(engine), tokenizer, engine.longest)
 
 
 class InThread:
@@ -63,11 +65,27 @@ class InThread:
         return asyncio.run(self.engine.sample(prompt))  # type: ignore[arg-type]
 
 
-def refuse_missing(model: str, baselines: str = "") -> None:
-    """Raise `InputError` if a model is neither here nor on the hub."""
-    if not Path(model).exists() and not on_hub(model):
-        remedy = f"name a URL, a folder, a hub id such as org/name{baselines and f', or one of {baselines}'}"
-        raise InputError(f"there is no model '{model}', neither here nor on the hub", "--model", remedy)
+def refuse_missing(model: str, baselines: Iterable[str] = ()) -> None:
+    """Raise `InputError` if a model is neither here nor on the hub, or if a folder holds none."""
+    if Path(model).exists():
+        if not holds_model(Path(model)):
+            raise InputError(f"{model} holds no model", "--model", _models_in(Path(model)))
+    elif not on_hub(model):
+        near = get_close_matches(model, baselines, n=1)
+        known = ", ".join(baselines)
+        remedy = f"name a URL, a folder, a hub id such as org/name{known and f', or one of {known}'}"
+        what = f"there is no model '{model}', neither here nor on the hub"
+        raise InputError(what, "--model", f"did you mean {near[0]}? {remedy}" if near else remedy)
+
+
+def _models_in(folder: Path) -> str:
+    """The remedy for a folder without a model of its own: a flywheel's has several inside."""
+    inside = [path for path in sorted(folder.glob("*/model"), key=_newest_last) if holds_model(path)]
+    return f"did you mean {inside[-1]}?" if inside else "name a folder that holds a config.json and weights"
+
+
+def _newest_last(folder: Path) -> float:
+    return folder.stat().st_mtime
 
 
 def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
@@ -83,13 +101,18 @@ def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.
 
 
 def served_model(url: str) -> str:
-    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
-    from openai import OpenAI, OpenAIError
+    """The name of a server's only model. `InputError` if the server has several, or does not say."""
+    from openai import APIStatusError, OpenAI, OpenAIError
 
     from homerl.llm.endpoint import secret
 
     try:
         names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
+    except APIStatusError as error:
+        keyed = error.status_code in (401, 403)
+        what = f"the server refuses the key (status {error.status_code})" if keyed else f"the server says: {error.message}"
+        remedy = "export OPENAI_API_KEY=..., the key that it wants" if keyed else "the address ends in /v1"
+        raise InputError(what, url, remedy) from None
     except OpenAIError as error:
         raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
     if len(names) != 1:

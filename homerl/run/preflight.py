@@ -10,12 +10,13 @@ import os
 from pathlib import Path
 
 from envs.documents import InputError
-from homerl.llm.serve import find_vllm, is_reachable
+from homerl.llm.serve import find_vllm, trouble
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe.base import Base
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
+from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
 
 GPU = "pip install 'homerl[gpu]'"
@@ -63,8 +64,7 @@ def _weights(recipe: Base) -> list[str]:
     if model is None or model.name is None:
         return []
     if Path(model.name).exists():
-        known = any((Path(model.name) / name).exists() for name in ("config.json", "adapter_config.json"))
-        return [] if known else [f"{model.name} holds neither a model nor an adapter"]
+        return [] if holds_model(Path(model.name)) else [f"{model.name} holds neither a model nor an adapter"]
     if _looks_local(model.name):
         return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
     return [] if on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
@@ -114,10 +114,12 @@ def _engine(recipe: Base) -> list[str]:
 
 
 def _endpoints(recipe: Base) -> list[str]:
-    """The models whose endpoints do not answer."""
-    named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
-    silent = {part: urls for part, urls in named.items() if not any(map(is_reachable, urls))}
-    return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
+    """The models that cannot be asked at any of their URLs."""
+    found = []
+    for part, settings in models_of(recipe).items():
+        troubles = [trouble(url, settings.key) for url in settings.urls]
+        found += [f"the {part} at {', '.join(settings.urls)} {troubles[0]}"] if troubles and all(troubles) else []
+    return found
 
 
 def models_of(recipe: Base) -> dict[str, EndpointSettings]:

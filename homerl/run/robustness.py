@@ -23,10 +23,10 @@ from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances, that_show
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.score import counts, paired_difference
-from homerl.measure.intervals import mean_interval
+from homerl.measure.intervals import SHARES, mean_interval
 from homerl.play.course import BEHAVIOURS, Behaviour, Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, factories_of, instances_of, prepared
+from homerl.run.bench_command import BenchRun, claimed, factories_of, instances_of, limited, prepared
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Instance
 from homerl.worlds.registry import suites
@@ -59,15 +59,15 @@ def run_robustness(settings: BenchRun) -> Table:
     if world.tell is None or world.endpoint_agent(setting) is not None:
         remedy = f"name one of {', '.join(name for name, (at, _) in suites().items() if at.tell)}"
         raise InputError(f"in {suite.name} ({setting}) people tell all at once", settings.suite, remedy)
-    found = instances_of(settings)[: settings.limit]
+    found = limited(instances_of(settings), settings.limit)
     showing = {name: that_show(found, setting, only(name)) for name in BEHAVIOURS}
     factories, pace = factories_of(settings, world, setting)
     said = asdict(replace(settings, setting=setting))
-    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     seen = {instance.id for instances in showing.values() for instance in instances}
     parts = {TOLD_AT_ONCE: Instances([i for i in found if i.id in seen], setting, settings.runs)}
     parts |= {name: Instances(showing[name], setting, settings.runs, only(name)) for name in BEHAVIOURS if showing[name]}
-    play_parts(parts, factories, pace, settings)
+    with claimed(settings, said):
+        play_parts(parts, factories, pace, settings)
     rows = [compared(settings.out, name, showing[name]) for name in BEHAVIOURS if showing[name]]
     write_atomic(settings.out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     return table(rows, f"{suite.name}, {setting}: {settings.served or settings.model}")
@@ -106,7 +106,7 @@ def compared(out: Path, behaviour: Behaviour, showing: Sequence[Instance]) -> Ro
         difference["n"],
         float(np.mean([row["success"] for row in before])),
         float(success.mean()),
-        mean_interval(success, groups=[row["id"] for row in after]),
+        mean_interval(success, groups=[row["id"] for row in after], ends=SHARES),
         difference["gain"],
         difference["interval"],
     )

@@ -8,7 +8,6 @@ is that of the format (`homerl: 1`), within which keys may be added.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -137,7 +136,8 @@ def write_recipe_schema(folder: Path) -> Path:
 
 def write_recipes(folder: Path) -> None:
     """Write the shipped recipes to a folder, with the schema that they refer to."""
-    shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
+    shipped = shipped_recipes()
     write_recipe_schema(folder)
-    for path in folder.glob("*.yaml"):
-        write_atomic(path, path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE))
+    for path in sorted(shipped.rglob("*.yaml")):
+        text = path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE)
+        write_atomic(folder / path.relative_to(shipped), text)

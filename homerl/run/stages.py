@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envs.documents import read_json
 from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthRecipe
-from homerl.play.trajectory import Outcome
+from homerl.play.trajectory import Outcome, read_rows
 from homerl.publish.dataset import describe
+from homerl.terminal.endings import Stopped
 from homerl.terminal.progress import progress_bar
 
 
@@ -23,9 +25,28 @@ def run_synth(recipe: SynthRecipe) -> Path:
             bar.update(task, completed=done, total=total)
 
         path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
-    for line in summary_lines(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+    stats = read_json(recipe.out / "stats.json").data
+    if not stats["trajectories"]:
+        raise NothingMade(why_nothing(stats, recipe.out))
+    for line in summary_lines(stats, recipe.out):
         print(line)
     return path
+
+
+class NothingMade(Stopped):
+    """A synthesis without any trajectory (exit code 4). The message begins with the reason."""
+
+    code = 4
+
+
+def why_nothing(stats: Mapping[str, Any], out: Path) -> str:
+    """The most frequent reason that blueprints gave no trajectory, and what to do."""
+    faults = Counter(row["fault"] for row in read_rows(out / "blueprints.jsonl") if row.get("fault"))
+    dropped = [f"dropped: {reason}" for reason in sorted(stats["dropped"], key=stats["dropped"].get)]
+    outcomes = ", ".join(name.replace("_", " ") for name in stats["outcomes"])
+    reason = faults.most_common(1)[0][0] if faults else (dropped[-1] if dropped else outcomes)
+    tried = f"so {sum(stats['outcomes'].values()):,} blueprints gave no trajectory ({outcomes})"
+    return f"{reason}: {tried}\nsee to the models that the recipe names; what was tried stands in {out / 'blueprints.jsonl'}"
 
 
 def summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:

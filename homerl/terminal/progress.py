@@ -9,12 +9,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(console: Console | None = None) -> Progress:
     """A bar with name, count, elapsed time, remaining time and a note; tasks need the field `note`."""
     return Progress(
-        TextColumn("[bold]{task.description:<16}"),
+        TextColumn("{task.description:<16}", style="bold", markup=False),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", style="dim", markup=False),
         console=console,
     )

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import torch
 
-from envs.documents import InputError
+from envs.documents import InputError, read_json
 from homerl.play.messages import IM_END, can_think, chat_template, is_ours, training_template
 from homerl.recipe.base import Base
 from homerl.train.background_saves import WRITING
@@ -146,7 +146,7 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
         return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa")
     from peft import PeftModel
 
-    base = json.loads((Path(source) / "adapter_config.json").read_text())["base_model_name_or_path"]
+    base = read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"]
     model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model

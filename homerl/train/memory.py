@@ -10,6 +10,7 @@ fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -67,6 +68,13 @@ class Estimate:
         ]
 
 
+def memory_of(recipe: Base, of_gpu: float = 80.0) -> float:
+    """GB of each training process: those of a GPU, or without GPUs its share of this machine's memory."""
+    if not recipe.cpu:
+        return of_gpu
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB / (recipe.processes or 1), 1)
+
+
 def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
     """An estimate of each stage that trains; a flywheel has two."""
     stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
@@ -76,7 +84,8 @@ def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> di
 def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
     """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
     stage = stage or recipe.run
-    count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
+    alone = recipe.cpu or parallel_mode(recipe) == "none"
+    count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
     shape, lora = sizes_of(recipe.model), recipe.model.lora
     whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole

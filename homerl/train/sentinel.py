@@ -13,13 +13,16 @@ from itertools import compress
 
 import numpy as np
 
+from homerl.terminal.endings import Stopped
 from homerl.train.recipe import SentinelSettings
 
 NOTHING = 1e-9  # advantages below this are rounding errors of zero
 
 
-class SignalLost(RuntimeError):
-    """The run has stopped learning. The message names the cause and what to do."""
+class SignalLost(Stopped):
+    """The run has stopped learning (exit code 3). The message names the cause and what to do."""
+
+    by, code = "sentinel", 3
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ Invariant: no torch and no network, since recipes are checked with it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envs.documents import read_json
 from homerl.train.recipe import LoraSettings, ModelSettings
 
 GB = 1e9
@@ -101,13 +101,18 @@ def sizes_of(model: ModelSettings) -> DecoderSizes:
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
 
 
+def holds_model(folder: Path) -> bool:
+    """Whether a folder is a model's or an adapter's."""
+    return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
+
+
 def _of_files(folder: Path) -> DecoderSizes | None:
     if (folder / "adapter_config.json").is_file():
-        base = json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
+        base = read_json(folder / "adapter_config.json").data["base_model_name_or_path"]
         return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
     if not (folder / "config.json").is_file():
         return None
-    return of_config(json.loads((folder / "config.json").read_text()))
+    return of_config(read_json(folder / "config.json").data)
 
 
 def of_config(config: Mapping[str, Any]) -> DecoderSizes:

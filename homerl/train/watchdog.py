@@ -11,14 +11,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
+from homerl.terminal.endings import Stopped
 from homerl.train.phases import Phases, RankPhase
 
 STALLED = 4  # the exit code
 POLL = 0.5
 
 
-class Stalled(RuntimeError):
-    """The run waited too long for something outside of it. The message says what."""
+class Stalled(Stopped):
+    """The run waited too long for something outside of it (exit code 4). The message says what."""
+
+    by, code, by_all = "watchdog", STALLED, True
 
 
 class Watchdog:

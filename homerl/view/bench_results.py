@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError
 from homerl.bench.suites import name_in
+from homerl.play.results import read_facts, read_results
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, suites, world_of
@@ -34,10 +34,7 @@ class BenchReport:
     @classmethod
     def read(cls, folder: Path) -> BenchReport:
         """Read a folder; `InputError` if it has no results."""
-        if not (folder / "score.json").is_file():
-            raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
-        run, score = (json.loads((folder / name).read_text()) for name in ("run.json", "score.json"))
-        return cls(folder, run, score, tuple(read_rows(folder / "results.jsonl")))
+        return cls(folder, read_facts(folder, "run.json"), read_facts(folder, "score.json"), read_results(folder))
 
     @property
     def suite(self) -> str:
@@ -62,6 +59,14 @@ class BenchReport:
         return self.run["setting"]
 
     @property
+    def part(self) -> str:
+        """Which part of the suite was played, in words; empty for all of it."""
+        limit, of = self.run.get("limit"), self.run.get("of")
+        if limit is None or (of is not None and limit >= of):
+            return ""
+        return f"{limit} of {of} tasks, spread evenly" if of else f"the first {limit} tasks"
+
+    @property
     def left_out(self) -> int:
         """The number of episodes that say nothing about the agent."""
         return len(self.results) - self.score["n"]
@@ -81,8 +86,8 @@ class BenchReport:
         return sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid)
 
     def printed(self) -> tuple[list[str], list[Row]]:
-        """The paper's categories and rows for this suite and setting; empty if there are none."""
-        if not self._printed:
+        """The paper's categories and rows for this suite and setting; empty if there are none, or beside a part of it."""
+        if not self._printed or self.part:
             return [], []
         rows = [row for row in self._printed["rows"] if row.get("setting", self.setting) == self.setting]
         return self._printed["categories"], rows

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from envs.documents import read_json
 from homerl.bench.score import paired_difference
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
 
@@ -162,7 +163,7 @@ def _text(path: Path) -> str:
 
 
 def _mapping(path: Path) -> dict[str, Any]:
-    return json.loads(_text(path) or "{}")
+    return read_json(path).data if path.is_file() else {}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -151,3 +151,18 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
 def test_a_folder_without_device_files_is_named(tmp_path):
     with pytest.raises(InputError, match="no device files"):
         check(tmp_path)
+
+
+def test_an_error_hides_no_warning_of_other_devices(tmp_path):
+    wrong = GOOD.replace("type: int, range: [1, 100]}\n", "type: itn, range: [1, 100]}\n")
+    slips = GOOD.replace(", read_only: true", "").replace("900100", "900101")
+    report = check(tmp_path, lamps=f"{wrong}{slips}")
+    first, second = report.findings
+    assert not first.warning and second.warning and "no service writes" in second.what and not report.specs
+    assert second.where == f"{tmp_path}/lamps.yaml:{6 + len(GOOD.splitlines())}"
+
+
+def test_one_file_is_checked_alone(tmp_path):
+    check(tmp_path, lamp=GOOD, other="name: x\n")
+    assert not check_folder(tmp_path / "lamp.yaml").findings
+    assert not check_folder(SHIPPED / "air_purifier.yaml", (), Catalogue.beside(SHIPPED / "air_purifier.yaml")).errors

@@ -1,5 +1,6 @@
 """The audit of a user: figures by hand, breaches, and the command's exit code."""
 
+import io
 import itertools
 import json
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from person import content, obedient, wishes
+from rich.console import Console
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
@@ -29,6 +31,7 @@ from homerl.run.audit_user import (
     words_in,
 )
 from homerl.run.recipe import load_recipe
+from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import RLVERecipe
 from homerl.users.rates import rates
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
@@ -162,3 +165,13 @@ def test_the_audit_shows_rates_beside_those_of_the_recipes_dataset(tmp_path, tas
     assert any("in the dataset" in breach for breach in found.breaches)
     stored = json.loads((tmp_path / "out.json").read_text())
     assert stored["people"]["disclosure"]["share"] > 0.1 and stored["played"][0]["behaviours"][0] == []
+
+
+def test_what_is_piped_holds_no_markup():
+    console = Console(file=io.StringIO(), markup=False, width=100)
+    console.print(replace(audit_of([row()], {}), breaches=("a [b] breach",)).table())
+    with progress_bar(console) as bar:
+        bar.add_task("a [b] task", total=1, note="runs/[red]x")
+    text = console.file.getvalue()
+    assert "too bad" in text and "[red]too" not in text and "[/" not in text
+    assert all(kept in text for kept in ("a [b] breach", "a [b] task", "runs/[red]x"))

@@ -22,17 +22,21 @@ from envs.documents import InputError
 from homerl.agents.llm import as_sent
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.rescore import rescore
+from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.score import pass_hat
 from homerl.bench.score import score as score_of
-from homerl.bench.suites import read_suite, write_suite
+from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
+from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of
 from homerl.run.bench_build import build_suite
 from homerl.run.bench_command import BenchRun, Instances, run_benchmark
+from homerl.run.launch import main as launch
+from homerl.run.robustness import run_robustness
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, tables, write_report
 from homerl.view.bench_results import BenchReport
@@ -42,6 +46,7 @@ from homerl.worlds.homeenv.bench.suites import SEED, SUITES, apportion, build_in
 from homerl.worlds.homeenv.bench.validity import flaws
 from homerl.worlds.registry import begin, suites
 
+ROOT = Path(__file__).parents[2]
 EVERY = 41  # a sample of the slots, over all subcategories and sizes
 
 
@@ -202,14 +207,16 @@ def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
     for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
         monkeypatch.setattr(f"homerl.llm.endpoint.{name}", seconds)
-    instances = Instances(sample("smh-bench")[:8], "eia", 1)
+    instances = Instances(spread_evenly(sample("smh-bench"), 8), "eia", 1)
     out = tmp_path / "out"
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
-    with server:  # nothing but faults: every instance is left out
-        score = run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8))
+    with server:  # nothing but faults: the run ends after a few instances
+        with pytest.raises(NothingScored, match="^server: scripted did not"):
+            run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8))
+        score = json.loads((out / "score.json").read_text())
         faults = score.pop("faults")
-        assert score == {"n": 0, "outcomes": {"infra_error": len(instances)}}
-        assert sum(faults.values()) == len(instances) and all("server: scripted did not" in name for name in faults)
+        assert score == {"n": 0, "outcomes": {"infra_error": SCOUTS}}
+        assert sum(faults.values()) == SCOUTS and all("server: scripted did not" in name for name in faults)
         report = write_report(out)
         assert all(reason.partition(": ")[2] in text for text in (printed(report), page(out)) for reason in faults)
         with pytest.raises(InputError, match="--resume"):
@@ -232,22 +239,31 @@ def printed(report) -> str:
 
 
 @pytest.mark.parametrize("limit", [3, None])
-def test_tables_fit_a_terminal_and_only_a_whole_suite_has_a_figure_beside_the_papers_overall(suite_file, tmp_path, limit):
+def test_tables_fit_a_terminal_and_only_a_whole_suite_stands_beside_the_papers_figures(suite_file, tmp_path, limit):
     score = run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path, limit=limit))
     write_report(tmp_path)
     report = BenchReport.read(tmp_path)
     console = Console(width=80, file=io.StringIO(), markup=False)  # as that of the commands
     console.print(tables(replace(report, run=report.run | {"model": "a[b]"})))
-    lines = console.file.getvalue().splitlines()
+    text, shown = console.file.getvalue(), page(tmp_path)
+    lines = text.splitlines()
     assert any("SO: structured output" in line for line in lines)
     _, rows = report.printed()
     for row in rows:
         (line,) = (line for line in lines if f" {row['model']} " in line)
         assert line.count(".") >= len(row["categories"]) + 1, "all its figures on one line"
+    if limit:
+        part = f"3 of {len(sample('smh-bench'))} tasks, spread evenly"
+        assert not rows and part in text and part in shown and "overall" not in text and 'class="ours"' not in shown
+        return
     (ours,) = (line for line in lines if line.startswith("│ a[b] "))
-    told = page(tmp_path).partition('class="ours"')[2].partition("</tr>")[0]
-    whole = "" if limit else f"{100 * score['success']:.1f}"
-    assert ours.split("│")[-2].strip() == whole and told.endswith(f'<td class="n">{whole}</td>')
+    told, whole = shown.partition('class="ours"')[2].partition("</tr>")[0], f"{100 * score['success']:.1f}"
+    assert rows and ours.split("│")[-2].strip() == whole and told.endswith(f'<td class="n">{whole}</td>')
+
+
+def test_a_limit_is_spread_over_the_categories(suite_file, tmp_path):
+    score = run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path, limit=9))
+    assert len(score["by_category"]) >= 5
 
 
 def page(out: Path) -> str:
@@ -332,3 +348,15 @@ def test_a_recipes_benchmark_is_played_in_a_setting_of_calls():
     for benchmark, setting, fault in (("smh-bench", "react", "one of eia, dr"), ("simuhome", "react", "not in text")):
         with pytest.raises(ValueError, match=fault):
             SuiteSettings(benchmark=benchmark, setting=setting)
+
+
+def test_two_runs_in_one_folder_never_both_play(suite_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("homerl.processes.locks.SECONDS", 0.1)
+    with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
+        run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path))
+    with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
+        run_robustness(BenchRun(str(suite_file), "nothing", tmp_path))
+    synthesis = [str(ROOT / "recipes/synth.yaml"), ["--synth.blueprints", "1", "--out", str(tmp_path)]]
+    with folder_lock(tmp_path):
+        assert launch(*synthesis) == 2
+    assert not [path for path in tmp_path.iterdir() if path.name != ".lock"]

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from envs.documents import InputError
-from homerl.run.flywheel import folder_lock, is_done, stage_recipe_path, stages
+from homerl.processes.locks import folder_lock
+from homerl.run.flywheel import is_done, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 
 
@@ -64,6 +65,6 @@ def test_the_untrained_model_may_play_fewer_tasks(tmp_path: Path) -> None:
 
 
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("homerl.processes.locks.SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):
         pass

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap
 
-from homerl.bench.score import paired_difference
+from homerl.bench.score import paired_difference, score
 from homerl.measure.intervals import RESAMPLES, holm, kappa, mean_interval, share_interval
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12}
@@ -51,6 +51,17 @@ def test_tasks_with_more_runs_weigh_more_as_they_do_in_the_mean():
     assert (low, high) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_share_of_none_or_of_all_has_an_interval_with_width(value: float) -> None:
+    rows = [{"id": str(i), "outcome": "success" if value else "step_limit", "success": bool(value)} for i in range(200)]
+    rows = [row | dict.fromkeys(("phi", "progress", "tool_calls", "tokens"), 0) | {"families": []} for row in rows]
+    low, high = score(rows)["interval"]
+    assert (low, high) == pytest.approx(share_interval(np.full(200, value))) and high - low > 0.018
+    twice = score([row | {"run": run} for run in (0, 1) for row in rows])["interval"]
+    assert twice == (low, high), "two runs of one task are no two tasks"
+    assert paired_difference(rows, rows)["interval"] == pytest.approx((-0.01885, 0.01885), abs=1e-5)
+
+
 def test_holms_correction_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
@@ -71,4 +82,5 @@ def row(id: str, success: bool, run: int = 0) -> dict:
 def test_a_paired_difference_is_of_all_runs():
     before = [row("a", False), row("a", False, 1), row("b", True), row("b", False, 1)]
     after = [row("a", True), row("a", False, 1), row("b", True), row("b", True, 1)]
-    assert paired_difference(before, after) == {"n": 2, "gain": 0.5, "interval": (0.5, 0.5)}
+    found = paired_difference(before, after)
+    assert (found["n"], found["gain"]) == (2, 0.5) and found["interval"][0] < 0.5 < found["interval"][1]

@@ -189,12 +189,13 @@ def test_what_a_message_claims_and_whether_it_asks(text, claims, question):
     assert (said.claims, said.question) == (claims, question)
 
 
-def test_an_answer_counts_though_more_is_offered(suite_file, tmp_path):
+def test_an_answer_counts_though_more_is_offered(tmp_path):
     replies = {}
     instances = Instances(questions()[:5], "eia", 1)
+    write_suite(iter(questions()[:5]), tmp_path / "few.jsonl")
     for index in range(len(instances)):
         intent = instances[index].blueprint.intents[-1]
         replies |= {query: {"content": f"{intent.reply} Would you like anything else?"} for query in intent.queries}
     with ScriptedServer(answer=lambda request: replies[request["messages"][-1]["content"]]) as agent:
-        score = run_benchmark(BenchRun(str(suite_file), agent.url, tmp_path, limit=5))
+        score = run_benchmark(BenchRun(str(tmp_path / "few.jsonl"), agent.url, tmp_path / "out"))
     assert score["success"] == 1.0

@@ -1,13 +1,10 @@
 """Blueprints, trajectories and the command line, given files that went wrong: one message, code 2, nothing else."""
 
-import contextlib
-import io
 import json
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
+from command import homerl
 from draws import RANDOM, few
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +13,6 @@ from pydantic import ValidationError
 from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_text
 
 from envs.documents import InputError
-from homerl import cli
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import JSON_COLUMNS
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
@@ -67,19 +63,6 @@ def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
         assert error.where and error.remedy and len(str(error).splitlines()) <= 3
 
 
-def homerl(*arguments: str | Path) -> tuple[int, str]:
-    """The exit code and what stands on standard error; what goes to standard output can be written."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    argv = mock.patch.object(sys, "argv", ["homerl", *map(str, arguments)])
-    with argv, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            cli.main()
-        except SystemExit as exit:
-            code = exit.code or 0
-    out.getvalue().encode()
-    return code, err.getvalue()
-
-
 @few(20)
 @given(NUMBERS, st.booleans(), RANDOM)
 def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, number, complete, rng):
@@ -87,7 +70,8 @@ def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, 
     wrong = spoilt(right.encode(), rng) if rng.random() < 0.5 else written(mutated(json.loads(right), rng)).encode()
     path.write_bytes(wrong)
     for command in (("check-home",), ("view", "home")):
-        code, said = homerl(*command, path)
+        done = homerl(*command, path)
+        code, said = done.code, done.err
         assert code in (0, 2) and (code == 2) == bool(said) and len(said.splitlines()) <= 3
         assert not said or (said.startswith("homerl: ") and "Traceback" not in said)
 
@@ -96,13 +80,15 @@ def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, 
 @given(st.sampled_from(DEVICE_FILES), RANDOM)
 def test_the_command_line_lists_what_is_wrong_with_devices(folder, text, rng):
     (folder / "lamp.yaml").write_bytes(spoilt(text.encode(), rng))
-    code, said = homerl("check-devices", folder)
-    assert code in (0, 2) and not said
+    done = homerl("check-devices", folder)
+    assert done.code in (0, 2) and not done.err
 
 
 def test_paths_may_hold_what_consoles_take_for_markup(tmp_path):
     path = tmp_path / "[" / "b].json"
-    assert homerl("make-home", path) == (0, "") and homerl("check-home", path) == (0, "")
+    for command in ("make-home", "check-home"):
+        done = homerl(command, path)
+        assert (done.code, done.err) == (0, "")
 
 
 def test_a_row_that_is_none_is_refused_by_its_line(folder):

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from homerl.run.recipe import load_recipe
-from homerl.train.memory import estimate, estimates, longest
+from homerl.train.memory import estimate, estimates, longest, memory_of
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import LoraSettings, ModelSettings
 from homerl.train.sizes import KNOWN, DecoderSizes, sizes_of
@@ -153,6 +154,27 @@ def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
     small = estimates(recipe("quickstart"))
     assert {(one.unit, one.gpus) for one in small.values()} == {("processes", 2)} and max(e.peak for e in small.values()) < 2
     assert estimates(recipe("synth")) == {}
+
+
+def test_an_estimate_is_of_the_machine_that_the_recipe_asks_for():
+    assert estimate(recipe("scratch_100m"), stage="sft").gpus == 1, "`parallel: none` trains on one GPU"
+    assert memory_of(recipe("sft_8b"), 40.0) == 40.0
+    own = psutil.virtual_memory().total / 1e9
+    assert memory_of(recipe("quickstart"), 80.0) == pytest.approx(own / 2, abs=0.1), "its two processes share this machine"
+
+
+def test_a_catalogue_that_is_not_there_is_said_by_check():
+    command = [
+        sys.executable,
+        "-m",
+        "homerl.cli",
+        "check",
+        "recipes/smoke.yaml",
+        "--synth.recipe.home.catalogue",
+        "[nowhere]",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "nowhere: no device files found" in done.stderr
 
 
 def test_a_whole_copy_to_sample_from_is_counted():

@@ -254,7 +254,8 @@ def test_only_outcomes_that_count_are_compared():
 
     before = [row("a", False), row("b", True), row("c", False, "infra_error")]
     after = [row("a", True), row("b", False, "user_error"), row("c", True)]
-    assert paired_difference(before, after) == {"n": 1, "gain": 1.0, "interval": (1.0, 1.0)}
+    found = paired_difference(before, after)
+    assert (found["n"], found["gain"]) == (1, 1.0) and found["interval"][0] < 0, "one task says little"
     with pytest.raises(InputError, match="share no instance"):
         paired_difference(before[2:], after)
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from envs.documents import InputError
+from envs.documents import InputError, write_atomic
+from homerl.pages.templates import page_of
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 from homerl.worlds.homeenv.serving.commands import add as add_serving
@@ -41,7 +42,7 @@ def check_home(file: Path) -> None:
 
 
 def check_devices(folder: Path) -> None:
-    """Check a folder of device YAML files, and list errors and warnings with file and line."""
+    """Check a folder of device YAML files, or one of them, and list errors and warnings with file and line."""
     from envs.homeenv.lint import check_folder
     from envs.homeenv.spec import Catalogue
     from envs.homemaker.furnish import shipped_priors
@@ -100,7 +101,7 @@ def diversity_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Calla
             report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
         console.print(diversity_table(report))
         if out:
-            out.write_text(json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_atomic(out, json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n")
 
     return diversity
 
@@ -141,7 +142,7 @@ def view_home(
     """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
     from homerl.worlds.homeenv.pages.home import write_homes
 
-    page = out or files[0].with_suffix(".html")
+    page = page_of(files[0], out)
     for view in write_homes(files, page):
         console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from homerl.pages.templates import page_of
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
@@ -27,6 +28,6 @@ def view_simuhome(
     from homerl.worlds.simuhome.pages.episode import write_page
 
     one_of("--agent", agent, BASELINES)
-    page = out or file.with_suffix(".html")
+    page = page_of(file, out)
     trajectory = write_page(file, page, row, agent)
     console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")

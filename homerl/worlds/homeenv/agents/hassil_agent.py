@@ -12,9 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from hassil import Intents, recognize_best
-from hassil.intents import TextSlotList
-
 from envs.documents import InputError
 from envs.homeenv.assist.entities import Entity, Step, areas, entities, storeys
 from envs.homeenv.assist.intents import Failed, read_slots, steps, targets
@@ -27,6 +24,14 @@ from homerl.play.episode import Episode
 from homerl.worlds.homeenv.agents.baselines import Baseline
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
+
+try:
+    from hassil import Intents, recognize_best
+    from hassil.intents import TextSlotList
+    from home_assistant_intents import get_intents
+except ModuleNotFoundError as missing:
+    what = f"the package {missing.name} is not installed"
+    raise InputError(what, where="--model hassil", remedy="pip install 'homerl[bench]'") from None
 
 
 class HomeAssistant(Baseline):
@@ -99,15 +104,7 @@ def tools() -> dict[str, str]:
 
 @lru_cache
 def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
-    """Home Assistant's sentences in a language, and their slot lists.
-
-    Raises `InputError` if the package `home-assistant-intents` is not installed.
-    """
-    try:
-        from home_assistant_intents import get_intents
-    except ModuleNotFoundError:
-        remedy = "pip install 'homerl[bench]'"
-        raise InputError("home-assistant-intents is not installed", "--model hassil", remedy) from None
+    """Home Assistant's sentences in a language, and their slot lists."""
     data = get_intents({"zh": "zh-cn"}.get(language, language))
     intents = Intents.from_dict(data)
     return intents, dict(intents.slot_lists)

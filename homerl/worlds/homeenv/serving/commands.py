@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from envs.documents import InputError, write_atomic
+from homerl.pages.templates import page_of
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
@@ -146,7 +147,7 @@ def view_agent(
     if found.damaged and not found.entries:
         first = found.damaged[0]
         raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
-    page = out or log.with_suffix(".html")
+    page = page_of(log, out)
     write_atomic(page, journal_page(found.entries, found.damaged))
     page.chmod(OWNER_ALONE)
     console.print(f"{page}: {len(found.entries)} exchanges")

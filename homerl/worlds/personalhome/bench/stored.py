@@ -5,13 +5,13 @@ Invariant: nothing is written; trajectories are read one at a time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
+from homerl.play import results
 from homerl.play.trajectory import Trajectory, from_row, read_rows
 from homerl.worlds.personalhome.bench.results import blueprint_of, final_words
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
@@ -68,10 +68,7 @@ def read_results(folders: Sequence[Path]) -> list[Results]:
 
 
 def _read(folder: Path) -> Results:
-    if not (folder / "results.jsonl").is_file() or not (folder / "run.json").is_file():
-        raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
-    run = json.loads((folder / "run.json").read_text())
-    rows = tuple(read_rows(folder / "results.jsonl"))
+    run, rows = results.read_facts(folder, "run.json"), results.read_results(folder)
     if not all({"category", "calls", "errors"} <= set(row) for row in rows):
         raise InputError("these are results of another world", str(folder), "name runs of personalhome-bench")
     model, setting = run.get("served") or run["model"], run["setting"]

@@ -17,7 +17,7 @@ from envs.documents import InputError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.reverify import malformed
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Trajectory, from_row, read_rows
+from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
 from homerl.worlds.personalhome.bench.results import blueprint_of
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
 from homerl.worlds.personalhome.situation import PersonalHomeSituation
@@ -92,11 +92,7 @@ def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[froz
 
 
 def _trajectory(row: Mapping[str, Any], where: str) -> Trajectory:
-    try:
-        trajectory = from_row(row)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        remedy = f"name a {FILE}, or the folder that holds it"
-        raise InputError(f"not an episode ({type(error).__name__}: {_first_line(error)})", where, remedy) from None
+    trajectory = trajectory_at(row, where)
     world = trajectory.blueprint.get("world")
     if world != "personalhome":
         named = f"of the world '{world}'" if world else "of another world"

@@ -28,7 +28,7 @@ from homerl.play.loop import play
 from homerl.play.reverify import malformed
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Trajectory, from_row, read_rows
+from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
 from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
@@ -119,9 +119,10 @@ def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
         rows = [row for at, row in enumerate(read_rows(path), 1) if at == number]
         if not rows:
             raise InputError(f"there is no row {number}", str(path), "count from 1")
-        trajectory = from_row(rows[0])
+        trajectory = trajectory_at(rows[0], f"{path}:{number}")
         if trajectory.blueprint.get("world") != "simuhome":
-            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", "for HomeEnv see `homerl view home`")
+            remedy = "name a file of a run in SimuHome; the report of any run shows its dialogues (report.html)"
+            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", remedy)
         return trajectory
     from homerl.worlds.simuhome.bench.suite import read_episodes
 

@@ -269,7 +269,7 @@ def test_what_is_no_run_is_refused(runs, tmp_path):
     for folders, why in (([tmp_path], "there are no results"), ([runs[0], runs[0]], "named twice")):
         with pytest.raises(InputError, match=why):
             read_results(folders)
-    (runs[0] / "results.jsonl").write_text('{"id": "smh-1", "outcome": "success"}\n')
+    (runs[0] / "results.jsonl").write_text('{"id": "smh-1", "outcome": "success", "success": true}\n')
     with pytest.raises(InputError, match="another world"):
         read_results(runs)
     with pytest.raises(InputError, match="one run cannot be compared"):

@@ -326,7 +326,7 @@ def test_other_files_are_refused_by_their_line(run, tmp_path):
     ]
     assert "came out differently: step 1" in refused(lambda stored: stored["household"].update(memories=other))
     write_rows(path, [{"id": "a", "category": "IG"}])
-    with pytest.raises(InputError, match="not an episode"):
+    with pytest.raises(InputError, match="not a trajectory"):
         find_episode(path, "1")
 
 
