@@ -89,8 +89,9 @@ def test_what_agents_print_is_an_observation_in_any_script_and_length():
     for code, said in (("print('Küche 厨房 🏠')", "Küche 厨房 🏠"), ("print('x' * 3999)", "x" * 3999)):
         assert (observation := env.step({"name": "pyexec", "code": code})[0]) == said
         assert observation in env.observation_space
-    long = env.step({"name": "x" * 100_000})[0]
-    assert long.startswith("refused: unknown_tool") and len(long) < 300
+    for length, rule in ((90_000, "unknown_tool"), (100_000, "size_limit")):
+        long = env.step({"name": "x" * length})[0]
+        assert long.startswith(f"refused: {rule}") and len(long) < 300
 
 
 def test_homes_run_side_by_side_in_a_vector():
