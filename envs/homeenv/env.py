@@ -125,15 +125,17 @@ class HomeEnv(World, gym.Env[str, Action]):
         return observe(result), progress - before, bool(self.engine.task.tasks) and progress == 1.0, False, info
 
     def _act(self, action: Mapping[str, Any]) -> RunResult:
-        if isinstance(action, Mapping) and (excess := excess_of(action)):
-            return RunResult("", Refused("size_limit", excess))
         name = action.get("name") if isinstance(action, Mapping) else None
+        if excess := excess_of({"name": name}):
+            return RunResult("", Refused("size_limit", excess))
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None and self._missing is not None:
             return self._missing(name if isinstance(name, str) else shown(name))
         if tool is None:
             known = ", ".join(self._toolset)
             return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
+        if excess := excess_of(action):
+            return RunResult("", Refused("size_limit", excess))
         return tool.run(self.engine.home, arguments_in(action), self._limits)
 
     def _info(self, refusal: Refused | None, error: str | None, changed: tuple[str, ...]) -> dict[str, Any]:

@@ -192,17 +192,18 @@ async def _play_all(
     """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
     missing = [index for index in range(len(episodes)) if not journal.done(index)]
 
-    async def one(index: int, retries: int) -> bool:
-        row = await _play_one(episodes, index, factories, retries)
+    async def one(index: int, patient: bool = True) -> dict[str, Any]:
+        row = await _play_one(episodes, index, factories, patient)
         journal.add([row])
         progress(len(journal), len(episodes))
-        return row["counts"]
+        return row
 
     scouts = spread_evenly(missing, SCOUTS)
     answered = None
     for index in scouts:
-        if await one(index, retries=0):
-            answered = index
+        row = await one(index, patient=False)
+        if row["result"]["outcome"] != Outcome.INFRA_ERROR:
+            answered = index if row["counts"] else None
             break
     else:
         return
@@ -210,7 +211,7 @@ async def _play_all(
 
     async def worker() -> None:
         for index in todo:
-            await one(index, RETRIES)
+            await one(index)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):
@@ -218,15 +219,16 @@ async def _play_all(
 
 
 async def _play_one(
-    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, retries: int = RETRIES
+    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool = True
 ) -> dict[str, Any]:
+    """The row of an episode, which is retried after faults that are not the agent's; those of servers only if `patient`."""
     task, user_failures = episodes[index], 0
-    for _ in range(retries + 1):
+    for _ in range(RETRIES + 1):
         agent, seed = _Counted(factories.agent()), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
         user_failures += trajectory.outcome is Outcome.USER_ERROR
-        if trajectory.outcome.counts:
+        if trajectory.outcome.counts or (trajectory.outcome is Outcome.INFRA_ERROR and not patient):
             break
     result = result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels
     return {"index": index, "counts": counts(result), "result": result, "trajectory": to_row(trajectory)}

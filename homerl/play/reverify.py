@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.plugins import VARIABLES
-from envs.world import StepFacts
+from envs.world import StepFacts, WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.messages import parse_reply
 from homerl.play.situation import Reply, Situation
@@ -51,7 +51,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
         try:
             trajectory = from_row(row)
             difference = first_difference(trajectory, begin, absent_facts(row))
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, WorldError) as error:
             text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             raise InputError(f"not a trajectory that can be replayed ({text})", where, PLUGIN_REMEDY) from None
         if row.get("id") != trajectory.blueprint["id"]:

@@ -173,6 +173,7 @@ def test_rehearsal_plays_every_part():
                ("synth.recipe", "blueprints.recipe"))  # fmt: skip
 
 
+@pytest.mark.long
 def test_one_model_goes_through_three_worlds(tmp_path):
     recipe, out = tmp_path / "one.yaml", tmp_path / "run"
     recipe.write_text(yaml.safe_dump(RECIPE | {"out": str(out)}))
