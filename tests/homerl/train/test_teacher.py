@@ -1,6 +1,7 @@
 """The policy as its own teacher: what it is shown, what it does to advantages, and that the student never sees it."""
 
 import json
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -14,7 +15,7 @@ from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine, encode
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import write_rows
+from homerl.play.trajectory import Outcome, write_rows
 from homerl.train import rlve
 from homerl.train.engines.generate import InPlace
 from homerl.train.recipe import RLVERecipe, TeacherSettings
@@ -128,10 +129,6 @@ def test_pulls_go_down_the_reverse_divergence():
 
 
 def test_a_rollout_that_does_not_count_is_not_taught(rollouts, tokenizer):
-    from dataclasses import replace
-
-    from homerl.play.trajectory import Outcome
-
     spoilt = [replace(rollouts[0], trajectory=replace(rollouts[0].trajectory, outcome=Outcome.USER_ERROR)), *rollouts[1:]]
     tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps)) for rollout in spoilt])
     teacher = Teacher(TeacherSettings(teach=1.0), tokenizer, LIMITS, 0)
