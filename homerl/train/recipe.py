@@ -118,7 +118,8 @@ class SFTSettings(OptimSettings):
     loss_on: Literal["assistant", "all"] = Field(
         "assistant",
         description="Tokens that are learnt: those of the `assistant`, or `all`, from which a model from scratch learns "
-        "sooner to copy names, since people say what the list of devices has said.",
+        "sooner to copy names, since people say what the list of devices has said. What the assistant is said to have said "
+        "before the dialogue began is never learnt.",
     )
     noted: float = Field(
         0.0,

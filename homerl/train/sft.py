@@ -1,7 +1,8 @@
 """Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
 
-Invariants: only assistant tokens have a loss; no dialogue is truncated (a longer one is refused by name); a killed run
-resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy does not see
+Invariants: only what the assistant said in play has a loss (or all tokens, see `sft.loss_on`), never what it is said to have
+said before: an earlier "Done." stands without the calls that earned it. No dialogue is truncated (a longer one is refused by
+name). A killed run resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy does not see
 the goals Φ, since these would leak the answer.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate import PartialState
 from torch.utils.data import Sampler
 from trl import SFTConfig, SFTTrainer
 
@@ -86,10 +88,11 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
 
     def __init__(self, recipe: SFTRecipe, order: UpdateOrder, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.train_dataset = with_learnt_labels(self.train_dataset, recipe.sft.loss_on)
         self.order, self.data_collator = order, list  # a batch stays a list of dialogues
         self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
         self.updates = packed_updates(self, recipe)
-        self.tokens, self.seen, self.loss_on = 0, list[torch.Tensor](), recipe.sft.loss_on
+        self.tokens, self.seen = 0, list[torch.Tensor]()
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
@@ -102,7 +105,7 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
     def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
         with self.phases.phase("step", TRAIN, waits=True):
-            sequences = [token_sequence(dialogue, self.loss_on) for dialogue in inputs]
+            sequences = [token_sequence(dialogue) for dialogue in inputs]
             counts = [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
             tokens, targets = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
             weight = self.accelerator.num_processes / max(1, targets)
@@ -125,12 +128,33 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         super().log(logs, start_time)
 
 
-def token_sequence(dialogue: dict[str, Any], loss_on: str = "assistant") -> TokenSequence:
-    """The tokens of a dialogue as TRL prepared it, up to the assistant's last. The assistant's, or all, are its targets."""
+def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
+    """The tokens of a dialogue up to the last that is learnt; those with a label, but the first, are its targets."""
     targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORED)
     end = int(targets[-1]) + 1 if len(targets) else 0
-    targets = np.arange(end) if loss_on == "all" else targets
     return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
+
+
+def with_learnt_labels(dialogues: Any, loss_on: str) -> Any:
+    """Dialogues as TRL prepared them, with labels for the tokens that are learnt alone."""
+
+    def learnt(dialogue: dict[str, Any]) -> dict[str, Any]:
+        return {"labels": learnt_labels(dialogue["input_ids"], dialogue["labels"], dialogue["given"], loss_on)}
+
+    with PartialState().main_process_first():
+        return dialogues.map(learnt, remove_columns="given")
+
+
+def learnt_labels(ids: Sequence[int], labels: Sequence[int], given: int, loss_on: str = "assistant") -> list[int]:
+    """Labels, [tokens]: of the assistant's messages (`labels`) those after the first `given`; or all tokens but these,
+    up to the assistant's last.
+    """
+    said = np.asarray(labels) != IGNORED
+    starts = np.diff(said, prepend=False) & said
+    heard = said & (np.cumsum(starts) <= given)
+    last = np.flatnonzero(said & ~heard)[-1:]
+    learnt = (np.arange(len(said)) <= last) & ~heard if loss_on == "all" and len(last) else said & ~heard
+    return np.where(learnt, ids, IGNORED).tolist()
 
 
 class UpdateOrder(Sampler[int]):
@@ -196,8 +220,9 @@ def data_file(data: str) -> Path:
 
 
 def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
-    """Rows with `messages` and `tools`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset on the
-    hub. A share `noted` of them has a note for teachers in its instructions.
+    """Rows with `messages`, `tools` and `given`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset on
+    the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note for
+    teachers in its instructions.
 
     Raises `InputError` if that needs blueprints, and the data has none.
     """
@@ -212,4 +237,12 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     )
     if noted and "blueprint" not in rows.column_names:
         raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
-    return (with_notes(rows, noted, seed) if noted else rows).select_columns(["messages", "tools"])
+    rows = with_notes(rows, noted, seed) if noted else rows
+    return rows.map(with_given, remove_columns=[name for name in rows.column_names if name not in ("messages", "tools")])
+
+
+def with_given(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with `given`, the number of messages that the assistant is said to have sent before it played."""
+    said = sum(message["role"] == "assistant" for message in row["messages"])
+    steps = len(json.loads(row["steps"])) if row.get("steps") else said
+    return {"given": max(0, said - steps)}

@@ -18,7 +18,7 @@ from homerl.play.trajectory import write_rows
 from homerl.train import sft
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
-from homerl.train.sft import UpdateOrder, dealt, token_sequence, train_sft
+from homerl.train.sft import UpdateOrder, dealt, learnt_labels, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
@@ -97,6 +97,46 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
         assert tokenizer.decode(whole).startswith("<|im_start|>system\n")
     assert sorted(learned) == texts
     assert all(text.endswith(IM_END) and "<tool_response>" not in text for text in learned)
+
+
+EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")]
+
+
+@pytest.mark.parametrize("loss_on", ["assistant", "all"])
+def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers, tmp_path, loss_on):
+    """An earlier "Done." has no calls: learnt, it would teach to promise and not to act."""
+    earlier = [{"role": role, "content": said, "tool_calls": [], "tool_call_id": ""} for role, said in EARLIER]
+    told = [{**row, "messages": [row["messages"][0], *earlier, *row["messages"][1:]]} for row in rows[:8]]
+    data = tmp_path / "told"
+    data.mkdir()
+    write_rows(data / "trajectories.jsonl", [*told, *rows[8:]])
+    train_sft(recipe(data=data, in_order=True, loss_on=loss_on))
+    [trainer] = trainers
+    for row, dialogue in zip([*told, *rows[8:]], trainer.train_dataset, strict=True):
+        sequence = token_sequence(dialogue)
+        learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
+        assert "Certainly" not in learnt and learnt.endswith(IM_END)
+        assert ("turn on the lamp" in learnt) == (loss_on == "all" and row in told)
+        if loss_on == "assistant":
+            assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 4)), max_size=12), st.integers(0, 5), st.sampled_from(["assistant", "all"]))
+def test_labels_fall_on_the_messages_after_those_given(runs, given_, loss_on):
+    ids, labels, expected, count, place = [], [], [], 0, 0
+    for mine, size in runs:
+        for inside in (*[mine] * size, False):  # no two messages touch
+            ids.append(place)
+            labels.append(place if inside else IGNORED)
+            expected.append(inside and count >= given_)
+            place += 1
+        count += mine
+    own = np.flatnonzero(expected)
+    found = learnt_labels(ids, labels, given_, loss_on)
+    assert all(label in (i, IGNORED) for i, label in enumerate(found))
+    learnt = [i for i, label in enumerate(found) if label != IGNORED]
+    heard = {i for i, label in enumerate(labels) if label != IGNORED} - set(own)
+    assert learnt == (own.tolist() if loss_on == "assistant" or not len(own) else [i for i in range(own[-1] + 1) if i not in heard])
 
 
 def test_a_dialogue_over_the_limit_is_refused_by_name(recipe, rows, tokenizer):
