@@ -89,7 +89,7 @@ def plan(blueprint: Blueprint) -> Message:
 NOTHING = pyexec_message("pass")
 
 
-@pytest.mark.parametrize("styles", [{"snippet": 1}, {"stepwise": 1}, {"query_first": 1}])
+@pytest.mark.parametrize("styles", [{"snippet": 1}, {"stepwise": 1}, {"query_first": 1}, {"sweeping": 1}])
 def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
     limits = EpisodeLimits(turns=9, steps=40, steps_per_turn=20)
     for blueprint in blueprints():

@@ -180,6 +180,18 @@ def test_the_expert_reads_what_its_acts_rest_on_unless_it_is_to_do_the_least():
         assert read in careful and read not in least
 
 
+def test_a_sweeping_expert_makes_every_call_that_may_help():
+    """Then it need not know which devices are on, which a policy cannot see."""
+    kinds = {"kinds": ["humidifier", "dehumidifier"], "goals": (2, 2)}
+    more = 0
+    for number in range(6):
+        blueprint = made("qt2/feasible", number, **kinds)
+        least, all_ = (played(blueprint, SimuHomeExpert(styles={s: 1.0}, minimal=True)) for s in ("snippet", "sweeping"))
+        assert least.success and all_.success and set(names(least)) <= set(names(all_))
+        more += all_.tool_calls - least.tool_calls
+    assert more > 0
+
+
 def names(trajectory):
     return [call["function"]["name"] for m in trajectory.messages for call in m.get("tool_calls") or ()]
 

@@ -32,22 +32,30 @@ from homerl.play.situation import Reply
 READ_TOOLS = ("get_attribute", "get_all_attributes")
 
 
-def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
+def expert_plan(
+    file: EpisodeFile, home: Home, reply: str, minimal: bool = False, sweeping: bool = False
+) -> list[list[Action]]:
     """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
 
     A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
     the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
     leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
+    `sweeping` makes every call in a room that may help, where the fewest would do.
     """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
     reads = [] if minimal and file.decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
     if file.meta.query_type == "qt2" and file.decided_by_rule:
-        acts = [act for goal in file.eval.goals for act in fewest_calls(goal, home)]
+        acts = [act for goal in file.eval.goals for act in (helping_calls if sweeping else fewest_calls)(goal, home)]
     elif file.decided_by_rule:
         acts = [act for act in reference_calls(file, home) if act["name"] != "finish" and act not in seen]
     looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
     return [*looked, acts, [{"name": "finish", "answer": reply}]]
+
+
+def helping_calls(goal: GoalSpec, home: Home) -> list[Action]:
+    """Every call in the room that moves a goal's variable, or would if its device were in another state."""
+    return moving_calls(home, goal.room_id, goal.room_state, goal.direction)
 
 
 def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
@@ -55,7 +63,7 @@ def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
 
     If no single device is enough, the result is every call in the room that helps.
     """
-    acts = moving_calls(home, goal.room_id, goal.room_state, goal.direction)
+    acts = helping_calls(goal, home)
     alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
     untouched = evaluate.final_state(home)
     for group in sorted(alone, key=len):
@@ -106,7 +114,8 @@ class SimuHomeExpert:
     """An oracle that follows `expert_plan`.
 
     With style `snippet` it makes all calls of a part in one message. With style `stepwise` it makes one call per
-    message, but reads of attributes still come together. `mistakes` is the probability that a candidate is wrong.
+    message, but reads of attributes still come together. Style `sweeping` is drawn for a whole episode: it makes every
+    call that may help. `mistakes` is the probability that a candidate is wrong.
     """
 
     name = "expert"
@@ -128,13 +137,17 @@ class SimuHomeExpert:
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
-        style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        return acting_message(*(rest if style == "snippet" or rest[0]["name"] in READ_TOOLS else rest[:1]))
+        style = self._style(rng)
+        return acting_message(*(rest[:1] if style == "stepwise" and rest[0]["name"] not in READ_TOOLS else rest))
+
+    def _style(self, rng: random.Random) -> str:
+        return rng.choices(list(self.styles), list(self.styles.values()))[0]
 
     def _plan(self, situation: Any) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
             reply = situation.blueprint.intents[0].reply
-            self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal)
+            sweeping = self._style(random.Random(f"style {self.seed} {situation.blueprint.id}")) == "sweeping"
+            self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal, sweeping)
         return self._known[1]
 
 

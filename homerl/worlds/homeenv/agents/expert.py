@@ -27,8 +27,8 @@ class Expert:
 
     `styles` are the weights of its ways to work: `snippet` makes all calls at once, `stepwise` one call in each message,
     and `query_first` reads the device before it acts. `mistakes` is the probability that a candidate is wrong. With
-    `minimal`, it leaves out calls that would change nothing. A policy cannot see which calls these are, so RL has to close
-    that gap.
+    `minimal`, it leaves out calls that would change nothing, unless its style is `sweeping`. A policy cannot see which
+    calls these are, so RL has to close that gap.
     """
 
     name = "expert"
@@ -66,7 +66,7 @@ class Expert:
         if part and part.plan and not remaining(plan, episode):
             return writer.say(done_text(episode, rng))  # the wish is not complete yet, but all that was said is done
         todo = remaining(plan, episode) or list(plan)  # all calls if none is left, as after a refusal
-        todo = needed(todo, episode) if self.minimal else todo
+        todo = needed(todo, episode) if self.minimal and style != "sweeping" else todo
         if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
             return writer.look(todo[0].did)
         return writer.act(todo[:1] if style == "stepwise" and writer.reads else todo, intent.reply)
