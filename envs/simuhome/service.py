@@ -92,27 +92,36 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
         raise OperationError("CLUSTER_NOT_FOUND")
     if command_id == "SetpointRaiseLower" and cluster_id == "Thermostat" and home.plan.strict:
         _check_power_adjustment(home, device)
-    power = device.type.power
-    # no set: a workflow step may give a list as command_id, which cannot be hashed
-    if cluster_id in power.commands and power.at in (None, endpoint_id) and command_id not in tuple(power.without):
-        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
-        endpoint_id = endpoint_id if power.at else 1
-    cluster = _require_cluster(device, endpoint_id, cluster_id)
-    if not isinstance(command_id, str) or command_id not in cluster.commands:
-        unknown = f"Command '{command_id}' not found in cluster '{cluster_id}'"
-        raise OperationError("COMMAND_NOT_FOUND", unknown, unknown)
-    parameters = cluster.commands[command_id]
-    arguments = _bind_arguments(cluster, command_id, args or {}) if args or parameters else parameters
+    known = device.type.at_any_time if isinstance(command_id, str) and type(endpoint_id) is int else {}
+    parameters = known.get((endpoint_id, cluster_id, command_id))
+    if parameters is None:
+        endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
+    arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
     return _run_command(ClusterView(home, device, endpoint_id, cluster_id), command_id, arguments)
 
 
-def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> Mapping[str, Any]:
+def _find_command(
+    home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any
+) -> tuple[int, Mapping[str, Any]]:
+    """The endpoint at which a command runs, and its parameters. Raises `OperationError` if the device does not take it."""
+    if device.type.power.concern(endpoint, cluster_id, command):
+        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
+        endpoint = endpoint if device.type.power.at else 1
+    cluster = _require_cluster(device, endpoint, cluster_id)
+    if not isinstance(command, str) or command not in cluster.commands:
+        unknown = f"Command '{command}' not found in cluster '{cluster_id}'"
+        raise OperationError("COMMAND_NOT_FOUND", unknown, unknown)
+    return endpoint, cluster.commands[command]
+
+
+def _bind_arguments(
+    cluster: str, command: str, parameters: Mapping[str, Any], args: dict[str, Any]
+) -> Mapping[str, Any]:
     """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
-    parameters = cluster.commands[command]
     bound = {**parameters, **args} if args else parameters
     if len(bound) == len(parameters) and REQUIRED not in bound.values():
         return bound
-    wrong = f"Invalid arguments for command '{command}' in cluster '{cluster.name}'"
+    wrong = f"Invalid arguments for command '{command}' in cluster '{cluster}'"
     foreign = sorted(str(key) for key in args if key not in parameters)
     missing = sorted(key for key, default in parameters.items() if default == REQUIRED and key not in args)
     refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)

@@ -78,6 +78,10 @@ class PowerRules:
     writes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     writes_at: int | None = None
 
+    def concern(self, endpoint: Any, cluster: str, command: Any) -> bool:
+        """Whether a command needs power. A workflow's step may give a list as the command, which cannot be hashed."""
+        return cluster in self.commands and self.at in (None, endpoint) and command not in tuple(self.without)
+
 
 @dataclass(frozen=True)
 class Cycle:
@@ -139,6 +143,16 @@ class DeviceType:
     def endpoint_of(self) -> dict[str, int]:
         """The first endpoint of each cluster, by the cluster's name."""
         return {cluster.name: endpoint for endpoint, cluster in reversed(self.places)}
+
+    @cached_property
+    def at_any_time(self) -> dict[tuple[int, str, str], Mapping[str, Any]]:
+        """The parameters of the commands that the device takes on and off alike, by endpoint, cluster and command."""
+        return {
+            (endpoint, cluster.name, command): parameters
+            for endpoint, cluster in self.places
+            for command, parameters in cluster.commands.items()
+            if not self.power.concern(endpoint, cluster.name, command)
+        }
 
     def read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
         """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
