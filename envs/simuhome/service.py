@@ -100,9 +100,7 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     return _run_command(ClusterView(home, device, endpoint_id, cluster_id), command_id, arguments)
 
 
-def _find_command(
-    home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any
-) -> tuple[int, Mapping[str, Any]]:
+def _find_command(home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any) -> tuple[int, Mapping[str, Any]]:
     """The endpoint at which a command runs, and its parameters. Raises `OperationError` if the device does not take it."""
     if device.type.power.concern(endpoint, cluster_id, command):
         refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
@@ -114,9 +112,7 @@ def _find_command(
     return endpoint, cluster.commands[command]
 
 
-def _bind_arguments(
-    cluster: str, command: str, parameters: Mapping[str, Any], args: dict[str, Any]
-) -> Mapping[str, Any]:
+def _bind_arguments(cluster: str, command: str, parameters: Mapping[str, Any], args: dict[str, Any]) -> Mapping[str, Any]:
     """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
     bound = {**parameters, **args} if args else parameters
     if len(bound) == len(parameters) and REQUIRED not in bound.values():

@@ -121,22 +121,21 @@ def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers,
             assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(1, 4)), max_size=12), st.integers(0, 5), st.sampled_from(["assistant", "all"]))
-def test_labels_fall_on_the_messages_after_those_given(runs, given_, loss_on):
-    ids, labels, expected, count, place = [], [], [], 0, 0
-    for mine, size in runs:
-        for inside in (*[mine] * size, False):  # no two messages touch
-            ids.append(place)
-            labels.append(place if inside else IGNORED)
-            expected.append(inside and count >= given_)
-            place += 1
-        count += mine
-    own = np.flatnonzero(expected)
-    found = learnt_labels(ids, labels, given_, loss_on)
-    assert all(label in (i, IGNORED) for i, label in enumerate(found))
-    learnt = [i for i, label in enumerate(found) if label != IGNORED]
-    heard = {i for i, label in enumerate(labels) if label != IGNORED} - set(own)
-    assert learnt == (own.tolist() if loss_on == "assistant" or not len(own) else [i for i in range(own[-1] + 1) if i not in heard])
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.data())
+def test_labels_fall_on_the_messages_after_those_given(sizes, data):
+    """Messages of the assistant, of these sizes, each after one token of others."""
+    before = data.draw(st.integers(0, len(sizes) - 1))
+    number = np.repeat(np.arange(len(sizes)), [size + 1 for size in sizes])
+    said = np.concatenate([[False] + [True] * size for size in sizes])
+    ids = np.arange(len(said))
+
+    def learnt(loss_on):
+        labels = np.array(learnt_labels(ids, np.where(said, ids, IGNORED), before, loss_on))
+        assert set(labels - ids) <= {0} | set(IGNORED - ids)
+        return (labels != IGNORED).tolist()
+
+    assert learnt("assistant") == (said & (number >= before)).tolist()
+    assert learnt("all") == (~said | (number >= before)).tolist()
 
 
 def test_a_dialogue_over_the_limit_is_refused_by_name(recipe, rows, tokenizer):
