@@ -122,7 +122,7 @@ def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
             raise InputError(f"there is no row {number}", str(path), "count from 1")
         trajectory = trajectory_at(rows[0], f"{path}:{number}")
         if trajectory.blueprint.get("world") != "simuhome":
-            remedy = "name a file of a run in SimuHome; the report of any run shows its dialogues (report.html)"
+            remedy = "name a file of a run in SimuHome; `homerl view episode` draws those of any world"
             raise InputError("not a trajectory of SimuHome", f"{path}:{number}", remedy)
         return trajectory
     from homerl.worlds.simuhome.bench.suite import read_episodes
