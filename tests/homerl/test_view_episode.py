@@ -15,9 +15,10 @@ from command import homerl
 from envs.documents import InputError
 from homerl.flow.collect import make_shard
 from homerl.flow.recipe import SynthesisConfig
+from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.worlds.contract import ExpertConfig, WorldAdapter
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.pages.episode import make_page, moments, render_page
@@ -109,6 +110,14 @@ def test_the_page_is_one_file_of_closed_elements_without_scripts(played):
         text = render_page(trajectory)
         assert "script" not in Page(text).tags and text == render_page(trajectory) and "http" not in text
         assert all(f"step-{number}" in text for number in range(1, len(trajectory.steps) + 1))
+
+
+def test_an_episode_that_ended_before_its_first_step_is_drawn(played):
+    spoken = played[0].messages[: len(played[0].opening) + 1]
+    fault = Fault(Boundary.SERVER, "no answer")
+    ended = replace(played[0], messages=spoken, steps=(), rewards=(), outcome=Outcome.INFRA_ERROR, fault=fault, progress=0.0)
+    page, text = make_page(ended), render_page(ended)
+    assert not page.steps and page.begun == page.met and "no answer" in text and "infra error" in text and Page(text)
 
 
 def test_every_text_is_escaped(played):
