@@ -137,7 +137,7 @@ def _was_said(error: BaseException) -> bool:
     if kind == "CalledProcessError":
         return _said_why(error.returncode)  # type: ignore[attr-defined]
     if kind == "ChildFailedError":
-        return all(_said_why(failure.exitcode) for failure in error.failures.values())  # type: ignore[attr-defined]
+        return _said_why(error.get_first_failure()[1].exitcode)  # type: ignore[attr-defined]  # it ended the others
     return kind in ("KeyboardInterrupt", "SignalException")
 
 
