@@ -46,6 +46,7 @@ def of(lines: list[re.Match[str]]) -> tuple[set[str], list[int], set[str]]:
     return {m[1] for m in lines}, [int(m[2]) for m in lines], {m[3] for m in lines}
 
 
+@pytest.mark.long
 def test_a_synthesis_tells_a_log_what_is_done(tmp_path):
     lines = said_by(SYNTH, tmp_path / "out")
     stages, done, totals = of(lines)
@@ -75,7 +76,7 @@ def test_training_tells_a_log_what_is_done(dialogues, tmp_path):
 
 def test_a_terminal_has_the_bar_alone(tmp_path):
     ours, theirs = pty.openpty()
-    run = started(SYNTH.replace("40", "10"), tmp_path / "out", stdout=theirs, stderr=theirs)
+    run = started("bench run smh-bench --model keywords --limit 8", tmp_path / "out", stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""
     try:
