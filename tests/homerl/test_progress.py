@@ -76,7 +76,7 @@ def test_training_tells_a_log_what_is_done(dialogues, tmp_path):
 
 def test_a_terminal_has_the_bar_alone(tmp_path):
     ours, theirs = pty.openpty()
-    run = started("bench run smh-bench --model keywords --limit 8", tmp_path / "out", stdout=theirs, stderr=theirs)
+    run = started(SYNTH.replace("40", "10"), tmp_path / "out", stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""
     try:
