@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -338,6 +338,11 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
     def __len__(self) -> int:
         return len(self._specs)
+
+
+def own_products(folders: Iterable[str]) -> tuple[DeviceSpec, ...]:
+    """The products of these files and folders of devices, without those of the catalogues in `NAMED`."""
+    return tuple(Catalogue.load(*(Path(folder) for folder in folders if folder not in NAMED)).values())
 
 
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:

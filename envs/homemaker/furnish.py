@@ -94,6 +94,10 @@ class Stock:
         """The most devices that the rooms can hold."""
         return sum(offer.most for room in rooms for offer in self.offers(room.type))
 
+    def has_place_for(self, product: DeviceSpec, rooms: Sequence[Room]) -> bool:
+        """Whether the product may stand in one of the rooms."""
+        return any(product in offer.products for room in rooms for offer in self.offers(room.type))
+
 
 def furnish(
     rooms: Sequence[Room],
@@ -104,12 +108,14 @@ def furnish(
     half: Half,
     rng: random.Random,
     spoken_to: bool = False,
+    sure: Sequence[DeviceSpec] = (),
 ) -> tuple[Device, ...]:
     """Draw `count` devices, in the order of the rooms. `count` must not exceed the stock's capacity.
 
     `dids` are the possible ids. With `spoken_to`, one device is such that people can speak to it, if the stock has one.
+    `sure` are products that are put in first, as far as there is a place for them.
     """
-    drawn = _draw_places(rooms, count, stock, rng, spoken_to)
+    drawn = _draw_places(rooms, count, stock, rng, spoken_to, sure)
     ids = iter(rng.sample(dids, count))
     devices = []
     for room, pools in zip(rooms, drawn, strict=True):
@@ -125,35 +131,51 @@ def furnish(
 Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
 
 
-def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool) -> list[list[Pool]]:
-    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled."""
+def _draw_places(
+    rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
+) -> list[list[Pool]]:
+    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled.
+
+    The pools of `sure` products are drawn before it.
+    """
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.type)]
     weights = [offer.weight for _, offer in places]
-    first = _first_weights([offer for _, offer in places], stock.priors.entrance if spoken_to else ())
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
         of_category.setdefault(offer.category, []).append(at)
     drawn: list[list[Pool]] = [[] for _ in rooms]
     held = [0] * len(places)
-    for turn in range(count):
-        (at,) = rng.choices(range(len(places)), first if turn == 0 else weights)
+
+    def draw(chances: Sequence[float]) -> tuple[list[Pool], Offer]:
+        """The room and the offer of one more device."""
+        (at,) = rng.choices(range(len(places)), chances)
         i, offer = places[at]
-        drawn[i].append((turn == 0 and offer.useful) or offer.products)
         held[at] += 1
         weights[at] = 0.0 if held[at] == offer.most else weights[at] * AGAIN
         if offer.category in stock.priors.one_a_home:
             for other in of_category[offer.category]:
                 weights[other] *= RARE
+        return drawn[i], offer
+
+    for spec in sure:
+        fitting = [weight if spec in offer.products else 0.0 for weight, (_, offer) in zip(weights, places)]
+        if any(fitting):
+            room, _ = draw(fitting)
+            room.append((spec,))
+    first = _first_weights([offer for _, offer in places], weights, stock.priors.entrance if spoken_to else ())
+    for turn in range(count - sum(held)):
+        room, offer = draw(first if turn == 0 else weights)
+        room.append((turn == 0 and offer.useful) or offer.products)
     return drawn
 
 
-def _first_weights(offers: Sequence[Offer], entrances: Sequence[Collection[str]]) -> list[float]:
+def _first_weights(offers: Sequence[Offer], weights: Sequence[float], entrances: Sequence[Collection[str]]) -> list[float]:
     """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
     for kinds in (*entrances, None):
-        weights = [offer.weight if offer.useful and (kinds is None or offer.category in kinds) else 0.0 for offer in offers]
-        if any(weights):
-            return weights
-    return [offer.weight for offer in offers]
+        fit = (offer.useful and (kinds is None or offer.category in kinds) for offer in offers)
+        if any(first := [weight if fits else 0.0 for weight, fits in zip(weights, fit)]):
+            return first
+    return list(weights)
 
 
 def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:

@@ -158,10 +158,11 @@ class HomeRecipe(Model):
 DEFAULT = HomeRecipe()
 
 
-def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
+def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec] = ()) -> Home:
     """The home of a seed. Raises `InputError` if the recipe cannot be met.
 
-    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home.
+    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home. A made home has each
+    of the `sure` products, if the recipe allows it and there is a place for it.
     """
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     if recipe.files:
@@ -170,19 +171,20 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)
     devices, rooms = recipe.draw_size(rng)
-    wanted = rng.randint(*devices)
-    for _ in range(TRIES):
-        layout = draw_layout(_room_count(wanted, rooms, rng), lexicon, recipe.lexicon, rng)
+    wanted = max(rng.randint(*devices), len(sure) + 1 if sure else 0)
+    for attempt in range(TRIES):
+        more = attempt // 3 if sure and rooms is None else 0  # a small home has no garage, which a product may need
+        layout = draw_layout(_room_count(wanted, rooms, rng) + more, lexicon, recipe.lexicon, rng)
         layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
-        if (room_for := stock.capacity(layout)) >= devices[0]:
+        if (room_for := stock.capacity(layout)) >= devices[0] and all(stock.has_place_for(spec, layout) for spec in sure):
             break
-    else:
+    if room_for < devices[0]:
         raise InputError(
             f"a home should have {devices[0]} devices, but its rooms hold only {room_for} of these",
             where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance)
+    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
     if recipe.coined:
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
     if recipe.ids == "slug":

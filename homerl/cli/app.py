@@ -14,6 +14,7 @@ import typer
 import yaml
 
 from envs.documents import InputError, write_atomic
+from homerl import __version__
 from homerl.cli.bench import app as bench
 from homerl.play.loop import Agent
 from homerl.terminal.console import console, one_of
@@ -25,6 +26,21 @@ view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write HTML pages.")
 app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score it again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"homerl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="print the version, and end")
+    ] = False,
+) -> None:
+    """Train small language models to run a smart home."""
 
 
 @app.command(context_settings=OVERRIDES)
@@ -249,6 +265,20 @@ def audit_user_command(
     report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
     console.print(report.table())
     raise typer.Exit(1 if report.breaches else 0)
+
+
+@view_app.command("episode")
+def view_episode_command(
+    source: Annotated[Path, typer.Argument(help="a trajectories.jsonl, a file of rollouts, or the folder of a run")],
+    episode: Annotated[str, typer.Option(help="id of the episode, or its number from 1")] = "1",
+    out: Annotated[Path | None, typer.Option(help="the HTML file; default: beside the input")] = None,
+) -> None:
+    """Draw a played episode of any world as one HTML page: what was said and called, and what it did."""
+    from homerl.view.episode import write_episode
+
+    page, played = write_episode(source, episode, out)
+    steps = len(played.steps)
+    console.print(f"{page}: {played.blueprint['id']}, {played.outcome}, {steps} step{'s' if steps != 1 else ''}")
 
 
 def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:

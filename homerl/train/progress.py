@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rich.progress import Progress
 from transformers import TrainerCallback
 
 from envs.documents import write_atomic
-from homerl.terminal.progress import progress_bar
+from homerl.terminal.progress import plain_lines, progress_bar
 from homerl.train.panels import terminal_panel
 
 
@@ -42,6 +43,8 @@ class ProgressCallback(TrainerCallback):
         self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
         self.live = Live(self.bar, refresh_per_second=4)
         self.live.start()
+        self.lines = ExitStack()
+        self.lines.enter_context(plain_lines(self.bar))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Advance the bar."""
@@ -62,6 +65,7 @@ class ProgressCallback(TrainerCallback):
     def stop(self) -> None:
         """Release the terminal. It is called however training ended."""
         if self.bar:
+            self.lines.close()
             self.live.stop()
             if not self.live.console.is_terminal:  # where rich ends no line
                 self.live.console.line()

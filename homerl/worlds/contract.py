@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
-from envs.documents import InputError
 from envs.model import Model
 from homerl.llm.images import Clips
 from homerl.play.course import Behaviours
@@ -125,17 +124,6 @@ class CommandLine:
 
 class NoBlueprint(Exception):
     """Raised by an LLM author if it dropped all of its drafts for a seed."""
-
-
-def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
-    """The error of an author that dropped every candidate: its counted reasons, and the remedy for the most frequent.
-
-    `remedies` holds a remedy by the beginning of the reasons that it is for.
-    """
-    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in dropped.most_common())
-    (most, _), *_ = dropped.most_common(1)
-    remedy = next(remedy for reason, remedy in remedies.items() if most.startswith(reason))
-    return InputError(f"{what}: {reasons}", remedy=remedy)
 
 
 class Instance(Protocol):
@@ -395,6 +383,10 @@ class WorldAdapter(ABC):
     def formats(self) -> Mapping[str, FileFormat]:
         """The world's kinds of files that have a JSON Schema, by name; its blueprints come first."""
         return {f"{self.name}-blueprint": FileFormat(1, self.blueprint)}
+
+    def episode_page(self, trajectory: Trajectory, where: str) -> str | None:
+        """A page (HTML, one file) of a played episode, stored at `where`; None if the world draws none."""
+        return None
 
     def commands(self, cli: CommandLine) -> None:  # noqa: B027, optional
         """Add the world's commands to the command line."""

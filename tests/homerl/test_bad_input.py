@@ -58,6 +58,7 @@ WRITES = {
     "bench robustness": "few.jsonl --model nothing --limit 1 --out {out}",
     "serve-agent": "--model nowhere --home home.json --log {out}.jsonl",
     "view home": "home.json --out {out}.html",
+    "view episode": "played --out {out}.html",
     "view simuhome": "episode.json --out {out}.html",
     "view agent": "log.jsonl --out {out}.html",
     "view personalhome": "3 --out {out}.html",
@@ -86,6 +87,7 @@ READS = {
     "bench build": "own-home --homes {in} --out elsewhere",
     "bench rescore": "{in}",
     "view home": "{in}",
+    "view episode": "{in}",
     "view simuhome": "{in}",
     "view agent": "{in}",
     "view personalhome": "{in}",
@@ -137,6 +139,7 @@ def good(tmp_path_factory) -> Path:
     write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
     episode = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
     (folder / "episode.json").write_text(json.dumps(episode))
+    assert homerl("bench", "run", folder / "few.jsonl", "--model", "nothing", "--out", folder / "played").code == 0
     (folder / "log.jsonl").touch()
     (folder / "flywheel/rlve/model").mkdir(parents=True)
     (folder / "flywheel/rlve/model/config.json").write_text("{}")

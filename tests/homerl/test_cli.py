@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from homerl import __version__
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,6 +25,11 @@ def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
     assert homerl("make-home", str(path), "--seed", "3", "--devices", "4-4").returncode == 0
     done = homerl("check-home", str(path))
     assert done.returncode == 0 and "4 devices" in done.stdout.replace("\n", " ")
+
+
+def test_the_version_is_told() -> None:
+    done = homerl("--version")
+    assert (done.returncode, done.stdout) == (0, f"homerl {__version__}\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from command import full_disk, homerl
 from fake_hub import TOKEN
 from huggingface_hub import ModelCard, constants
 from safetensors.torch import load_file, save_file
@@ -298,6 +299,33 @@ def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
 
 
 # Adapters
+
+
+def unwritten(run: Path, to: object) -> str:
+    """What is said of an export that cannot be written, in one message of at most three lines."""
+    done = homerl("export", run, "--to", str(to))
+    _, begins, message = done.err.partition("homerl: ")  # before it, a bar of transformers, which a real process silences
+    assert done.code == 2 and begins and "homerl: " not in message and len(message.strip().splitlines()) <= 3, done
+    return message
+
+
+@pytest.mark.parametrize("room", [0, 2_000, 40_000])
+def test_a_full_disk_is_said_and_leaves_the_earlier_export(run: Path, tmp_path: Path, room: int):
+    """It fills at the first file, amid the tokenizer's, or amid the weights."""
+    to = tmp_path / "agents" / "mine"
+    export(run, str(to))
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    with full_disk(room):
+        said = unwritten(run, to)
+    assert "File too large" in said and "make room" in said
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before, "nothing is half written"
+
+
+@pytest.mark.parametrize("to", ["wall/mine", "/sys/mine"])
+def test_a_place_where_nothing_can_be_written_is_said(run: Path, tmp_path: Path, to: str, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wall").touch()
+    assert to.split("/")[-2] in unwritten(run, to)
 
 
 def adapt(base: Path, stage: Path, tokenizer: Path) -> Path:

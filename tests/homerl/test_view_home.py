@@ -271,6 +271,23 @@ def test_plans_hold_every_room_once_in_its_parent_and_widths_add_up(drawn):
     assert sorted(tiles) == sorted(name for name, count in counts.items() if count)
 
 
+def home_of(*rooms: Room) -> Home:
+    air = {path: kind.sample(random.Random(0)) for path, kind in ROOM_STATE.items()}
+    return Home.build(rooms, [], dict.fromkeys((OUTDOORS, *(room.id for room in rooms)), air))
+
+
+def test_an_attic_is_above_all_floors_and_a_basement_below():
+    """HomeMaker gives homes of one storey both, with floor 0."""
+    names = {"attic": "attic", "bath": "bathroom", "cellar": "old basement", "hall": "upstairs hall", "loft": "lofty hall"}
+    rooms = [Room(id, "storage", name) for id, name in names.items()]
+    floors = HomeView("h", "home", home_of(*rooms, Room("nook", "closet", "closet", parent="attic"))).floors()
+    assert [(floor.name, floor.rooms) for floor in floors] == [
+        ("Basement", 1), ("Ground floor", 2), ("Floor 1", 1), ("Attic", 2),
+    ]  # fmt: skip
+    (floor,) = HomeView("h", "home", home_of(Room("attic", "storage", "阁楼", floor=2))).floors()
+    assert floor.name == "Floor 2"  # as the home says
+
+
 # The command
 
 
@@ -332,6 +349,13 @@ def test_the_filter_and_the_keyboard_work(gallery, browser):
     assert page.locator("#found").inner_text() == f"{shown.count()} of {everything}"
     assert all("ceiling" in text and "light" in text for text in shown.evaluate_all("all => all.map(e => e.dataset.find)"))
     assert page.locator(".room:visible").count() == page.locator(".room:has(.device:visible)").count()
+    page.fill("#filter", "on")
+    starts = shown.evaluate_all("all => all.map(e => /(^|[^\\p{L}\\p{N}])on/u.test(e.dataset.find))")
+    assert 0 < len(starts) < everything and all(starts)
+    page.fill("#filter", "air_cond liv")
+    assert all("air cond" in text and "liv" in text for text in shown.evaluate_all("all => all.map(e => e.dataset.find)"))
+    page.fill("#filter", "(on) [*")
+    assert shown.count() == 0
     page.fill("#filter", "no such thing")
     assert shown.count() == 0 and page.locator("#found").inner_text() == "no device matches"
     page.fill("#filter", "")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -11,9 +14,12 @@ from typer.testing import CliRunner
 from homerl.bench.suites import read_suite
 from homerl.cli.app import app
 from homerl.play.trajectory import to_row, write_rows
+from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent
 from homerl.worlds.simuhome.bench.suite import play_instance
 from homerl.worlds.simuhome.pages.episode import make_page, render_page
+from homerl.worlds.simuhome.pages.words import device_names, goals_in_words
+from homerl.worlds.simuhome.situation import goals_in_words as exact_goals
 from tests.envs.simuhome.conftest import SAMPLES
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
@@ -32,7 +38,7 @@ def test_what_is_drawn_is_what_happened(line):
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
-    assert all(met for _, met in drawn.goals) and drawn.answer
+    assert all(met for *_, met in drawn.goals) and drawn.answer
     assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]
@@ -51,7 +57,7 @@ def test_what_is_drawn_is_what_happened(line):
 def test_who_does_nothing_leaves_curves_as_they_were():
     drawn = make_page(played(120, BASELINES["nothing"]()))
     assert all(plot.curve == plot.untouched for room in drawn.rooms for plot in room.plots)
-    assert not all(met for _, met in drawn.goals)
+    assert not all(met for *_, met in drawn.goals)
     moved = make_page(played(120))
     assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
 
@@ -69,7 +75,36 @@ def test_beside_a_device_that_changes_stands_how_it_ends():
 
 
 def test_a_goal_names_a_place_once():
-    assert all(text.count("living_room") <= 1 for text, _ in make_page(played(2)).goals)
+    assert all(exact.count("living_room") <= 1 for _, exact, _ in make_page(played(2)).goals)
+
+
+def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_title():
+    tasks = [json.dumps(one.blueprint.model_dump(mode="json")["task"]) for one in SUITE]
+    line = next(at for at, task in enumerate(tasks) if '100ths", "value":' in task)
+    drawn = make_page(played(line))
+    said, exact = (" ".join(column) for column in list(zip(*drawn.goals))[:2])
+    assert "100ths" in exact and "1.WindowCovering" in exact
+    assert "blinds" in said and " % closed" in said and "100ths" not in said and "1." not in said
+    page = render_page(played(line))
+    assert all(f'title="{escape(text)}"' in page for _, text, _ in drawn.goals)
+    assert not re.search(r"WindowCovering|_controller", re.sub(r'title="[^"]*"|<ol class="steps">.*', "", page, flags=re.S))
+
+
+def test_every_episode_of_the_suite_is_said_without_identifiers():
+    for instance in SUITE[::3]:
+        blueprint = instance.blueprint.model_dump(mode="json")
+        devices = begin(instance.blueprint, instance.limits_for("eia")).situation.home.plan.devices
+        said = list(goals_in_words(blueprint["task"], devices))
+        assert len(said) == len(exact_goals(blueprint["task"]))
+        assert not [text for text in said if re.search(r"[a-z]_[a-z]|[a-z][A-Z]|100ths", re.sub(r"get_\w+", "", text))]
+
+
+def test_a_device_has_a_number_only_beside_another_of_its_kind():
+    plan = begin(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
+    names = device_names(plan.devices.values())
+    for room, devices in plan.by_room.items():
+        kinds = Counter(device.type.name for device in devices)
+        assert all(names[d.id][-1].isdigit() == (kinds[d.type.name] > 1) for d in devices), room
 
 
 class Parser(HTMLParser):

@@ -180,6 +180,12 @@ class HomeEnvWorld(WorldAdapter):
 
         return FORMATS
 
+    def episode_page(self, trajectory: Trajectory, where: str) -> str:
+        """The dialogue beside the home, see `pages.episode`."""
+        from homerl.worlds.homeenv.pages.episode import render_page
+
+        return render_page(trajectory, where)
+
     def commands(self, cli: CommandLine) -> None:
         """Add the commands of `commands`."""
         from homerl.worlds.homeenv.commands import add

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 from homerl.worlds.homeenv.serving.commands import add as add_serving
 
+if TYPE_CHECKING:
+    from envs.homemaker.make import HomeRecipe
+
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -26,7 +29,7 @@ def add(cli: CommandLine) -> None:
     """Add the commands to `homerl` and `homerl view`."""
     cli.app.command("check-home")(check_home)
     cli.app.command("check-devices")(check_devices)
-    cli.app.command("make-home")(make_home_command)
+    cli.app.command("make-home")(make_home_command(cli.load_recipe))
     cli.app.command("diversity", context_settings=OVERRIDES)(diversity_command(cli.load_recipe))
     cli.app.command("serve-env")(serve_env)
     cli.view.command("home")(view_home)
@@ -56,21 +59,56 @@ def check_devices(folder: Path) -> None:
     raise typer.Exit(2 if report.errors else 0)
 
 
-def make_home_command(
-    out: Path,
-    seed: int = 0,
-    devices: Annotated[str, typer.Option(help="number of devices, as LOW-HIGH")] = "2-6",
-    scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
-) -> None:
-    """Make a home and write it as JSON."""
-    from envs.homeenv.home_file import save_home
-    from envs.homemaker.make import SCALES, HomeRecipe, make_home
+def make_home_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Callable[..., None]:
+    """The command `homerl make-home`, which loads recipes by the given function."""
 
+    def make_home_file(
+        out: Path,
+        seed: int = 0,
+        devices: Annotated[str | None, typer.Option(help="number of devices, as LOW-HIGH; default: 2-6")] = None,
+        scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
+        catalogue: Annotated[
+            list[str] | None,
+            typer.Option(help="a file or folder of your devices, each of which the home then has; may be repeated"),
+        ] = None,
+        recipe: Annotated[
+            str | None, typer.Option(help="a recipe, one of whose homes is made, in place of --devices")
+        ] = None,
+    ) -> None:
+        """Make a home and write it as JSON."""
+        from envs.homeenv.home_file import save_home
+        from envs.homeenv.spec import own_products
+        from envs.homemaker.make import make_home
+
+        kind = _kind_of_homes(devices, scale, recipe, load_recipe)
+        if catalogue and kind.files:
+            raise InputError("the recipe's homes are files, which have their devices", "--catalogue", "leave it out")
+        sure = own_products(catalogue or ())
+        added = tuple(name for name in catalogue or () if name not in kind.catalogue)
+        home = make_home(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added)}), sure)
+        save_home(home, out)
+        console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
+        held = {device.spec.spid: f"{device.did} in the {device.room.name}" for device in home.plan.devices}
+        for spec in sure:
+            console.print(f"  {spec.name}: {held.get(spec.spid, 'no place in this home')}")
+
+    return make_home_file
+
+
+def _kind_of_homes(
+    devices: str | None, scale: str | None, recipe: str | None, load_recipe: Callable[[str, Sequence[str]], Any]
+) -> HomeRecipe:
+    """The recipe of homes that the options of `make-home` describe."""
+    from envs.homemaker.make import SCALES, HomeRecipe
+    from homerl.worlds.homeenv.diversity import blueprint_recipe
+
+    if recipe and (devices or scale):
+        raise InputError("the recipe says how large its homes are", "--recipe", "leave out --devices and --scale")
+    if recipe:
+        return blueprint_recipe(load_recipe(recipe, ()), recipe).home
     if scale:
         one_of("--scale", scale, SCALES)
-    home = make_home(seed, HomeRecipe(scale=scale) if scale else HomeRecipe(devices=_range(devices)))
-    save_home(home, out)
-    console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
+    return HomeRecipe(scale=scale) if scale else HomeRecipe(devices=_range(devices or "2-6"))
 
 
 def diversity_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Callable[..., None]:

@@ -128,6 +128,14 @@ class PersonalHomeWorld(WorldAdapter):
 
         return card(recipe)
 
+    def episode_page(self, trajectory: Trajectory, where: str) -> str:
+        """The household, and what the episode read of it, see `pages.household_page`."""
+        from homerl.worlds.personalhome.pages.household_page import render_household
+        from homerl.worlds.personalhome.pages.replay import replayed
+
+        replay = replayed(trajectory, where)
+        return render_household(replay.blueprint.household, replay)
+
     def commands(self, cli: CommandLine) -> None:
         """Add `homerl personalhome` and `homerl view personalhome`."""
         from homerl.worlds.personalhome.commands import add

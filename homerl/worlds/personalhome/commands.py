@@ -130,7 +130,7 @@ def view_personalhome(
 ) -> None:
     """Draw a household as one HTML page: people, rooms, two years and the last day, and what an episode read and needed."""
     from homerl.worlds.personalhome.pages.household_page import render_household
-    from homerl.worlds.personalhome.pages.replay import find_episode, replayed
+    from homerl.worlds.personalhome.pages.replay import find_household, replayed
 
     if source.isdecimal():
         if episode is not None:
@@ -143,7 +143,7 @@ def view_personalhome(
         return
     if language is not None or heldout:
         raise InputError("a stored household has its words", source, "leave out --language and --heldout")
-    where, trajectory = find_episode(Path(source), episode or "1")
+    where, trajectory = find_household(Path(source), episode or "1")
     replay = replayed(trajectory, where)
     page = out or (Path(source) / "household.html" if Path(source).is_dir() else Path(source).with_suffix(".html"))
     write_atomic(page, render_household(replay.blueprint.household, replay).encode("utf-8", "replace"))

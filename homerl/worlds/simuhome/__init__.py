@@ -122,6 +122,12 @@ class SimuHomeWorld(WorldAdapter):
 
         return card(recipe)
 
+    def episode_page(self, trajectory: Trajectory, where: str) -> str:
+        """Rooms, devices and calls over virtual time, see `pages.episode`."""
+        from homerl.worlds.simuhome.pages.episode import render_page
+
+        return render_page(trajectory)
+
     def commands(self, cli: CommandLine) -> None:
         """Add `homerl view simuhome`."""
         from homerl.worlds.simuhome.commands import add

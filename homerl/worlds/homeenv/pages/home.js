@@ -1,12 +1,16 @@
-// The filter: every word must occur in what a device is found by, and its category be the one pressed, if any.
+// The filter: each word typed must begin a word of what a device is found by, and its category be the one pressed, if any.
+// Chinese puts no spaces between words, so there a word may begin anywhere.
 const box = document.querySelector("#filter"), found = document.querySelector("#found");
 const chips = [...document.querySelectorAll(".chip")], devices = [...document.querySelectorAll(".device")];
 
+const beginning = word =>
+  new RegExp("(?:(?<![\\p{L}\\p{N}])|(?=\\p{Script=Han}))" + word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "u");
+
 function filter() {
-  const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = box.value.toLowerCase().split(/[\s_]+/).filter(Boolean).map(beginning);
   const pressed = chips.find(chip => chip.getAttribute("aria-pressed") === "true")?.dataset.category;
   for (const device of devices) {
-    const fits = words.every(word => device.dataset.find.includes(word));
+    const fits = words.every(word => word.test(device.dataset.find));
     device.hidden = !fits || (pressed !== undefined && device.dataset.category !== pressed);
   }
   const shown = devices.filter(device => !device.hidden).length;

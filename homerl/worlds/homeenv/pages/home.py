@@ -26,6 +26,7 @@ from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.pages.templates import template
 from homerl.worlds.homeenv.pages.device_words import DeviceSummary, device_summary, say
 from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan
+from homerl.worlds.homeenv.pages.levels import level, level_name
 
 # A symbol in the file is an icon, so adding one needs no change here.
 ICONS = frozenset(
@@ -93,11 +94,12 @@ class Floor:
 
 @dataclass(frozen=True)
 class HomeView:
-    """A home as the template reads it."""
+    """A home as the template reads it. `columns` is the width of its floors; None fits it to the home."""
 
     anchor: str
     name: str
     home: Home
+    columns: int | None = None
 
     @cached_property
     def tiles(self) -> dict[str, list[Tile]]:
@@ -155,14 +157,14 @@ class HomeView:
         floor.
         """
         counts = {room: len(tiles) for room, tiles in self.tiles.items()}
-        by_floor: dict[int, list[Room]] = {}
+        by_floor: dict[float, list[Room]] = {}
         for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.id)):
-            by_floor.setdefault(self._outermost(room).floor, []).append(room)
+            by_floor.setdefault(level(self._outermost(room)), []).append(room)
         largest = max((len(rooms) + sum(counts[room.id] for room in rooms) for rooms in by_floor.values()), default=0)
         for number, rooms in sorted(by_floor.items()):
             devices = sum(counts[room.id] for room in rooms)
-            plan = floor_plan(rooms, counts, COLUMNS if largest > FEW else FEW_COLUMNS)
-            yield Floor(_floor_name(number), len(rooms), devices, plan)
+            plan = floor_plan(rooms, counts, self.columns or (COLUMNS if largest > FEW else FEW_COLUMNS))
+            yield Floor(level_name(number), len(rooms), devices, plan)
 
     def _outermost(self, room: Room) -> Room:
         while room.parent is not None:
@@ -193,9 +195,3 @@ def categories(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
     counts = Counter(tile.device.spec.category for tile in tiles)
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]
-
-
-def _floor_name(number: int) -> str:
-    if number == 0:
-        return "Ground floor"
-    return f"Floor {number}" if number > 0 else f"Basement {-number}"

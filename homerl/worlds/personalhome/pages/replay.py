@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 from envs.documents import InputError
 from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.finding import find_episode
 from homerl.play.reverify import malformed
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
+from homerl.play.trajectory import Trajectory
 from homerl.worlds.personalhome.bench.results import blueprint_of
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
 from homerl.worlds.personalhome.situation import PersonalHomeSituation
 
-FILE = "trajectories.jsonl"
-NEAR = 5  # ids that an error lists
 REMEDY = "the file was edited, or made by another version of homerl"
 
 
@@ -44,22 +42,14 @@ class Replay:
         return sorted({id.removesuffix(".time") for id, number in self.first.items() if number == step})
 
 
-def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
-    """(where it stands, the trajectory) of the episode with a number (from 1) or an id, in a file or a run's folder.
-
-    Raises `InputError` if there is none, or if it is of another world.
-    """
-    path = source / FILE if source.is_dir() else source
-    number = int(wanted) if wanted.isdecimal() else None
-    ids: list[str] = []
-    for at, row in enumerate(read_rows(path), 1):
-        ids.append(str(row.get("id")))
-        if at == number or ids[-1] == wanted:
-            return f"{path}:{at}", _trajectory(row, f"{path}:{at}")
-    if number is not None:
-        raise InputError(f"there is no episode {number}", str(path), f"there are {len(ids)}, counted from 1")
-    near = get_close_matches(wanted, ids, NEAR, cutoff=0)
-    raise InputError(f"there is no episode '{wanted}'", str(path), f"most like it: {', '.join(near)}; there are {len(ids)}")
+def find_household(source: Path, wanted: str) -> tuple[str, Trajectory]:
+    """An episode as `find_episode` finds it. Raises `InputError` if it is of another world."""
+    where, trajectory = find_episode(source, wanted)
+    world = trajectory.blueprint.get("world")
+    if world != "personalhome":
+        named = f"of the world '{world}'" if world else "of another world"
+        raise InputError(f"the episode is {named}, not of PersonalHome", where, "`homerl view episode` draws any world's")
+    return where, trajectory
 
 
 def replayed(trajectory: Trajectory, where: str) -> Replay:
@@ -89,15 +79,6 @@ def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[froz
                 what = f"its household came out differently: step {number} showed something else when it was recorded"
                 raise InputError(what, where, REMEDY)
             yield episode.world.state.seen  # type: ignore[attr-defined]
-
-
-def _trajectory(row: Mapping[str, Any], where: str) -> Trajectory:
-    trajectory = trajectory_at(row, where)
-    world = trajectory.blueprint.get("world")
-    if world != "personalhome":
-        named = f"of the world '{world}'" if world else "of another world"
-        raise InputError(f"the episode is {named}, not of PersonalHome", where, "`homerl view --help` lists the views")
-    return trajectory
 
 
 def _first_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -32,7 +32,8 @@ from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
 from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
-from homerl.worlds.simuhome.situation import goals_in_words
+from homerl.worlds.simuhome.pages.words import device_names, goals_in_words, room_name
+from homerl.worlds.simuhome.situation import goals_in_words as exact_goals
 
 MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
@@ -121,7 +122,7 @@ def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
             raise InputError(f"there is no row {number}", str(path), "count from 1")
         trajectory = trajectory_at(rows[0], f"{path}:{number}")
         if trajectory.blueprint.get("world") != "simuhome":
-            remedy = "name a file of a run in SimuHome; the report of any run shows its dialogues (report.html)"
+            remedy = "name a file of a run in SimuHome; `homerl view episode` draws those of any world"
             raise InputError("not a trajectory of SimuHome", f"{path}:{number}", remedy)
         return trajectory
     from homerl.worlds.simuhome.bench.suite import read_episodes
@@ -198,7 +199,8 @@ class Page:
     calls: tuple[CallMark, ...]
     flows: tuple[Span, ...]
     windows: tuple[Span, ...]
-    goals: tuple[tuple[str, bool], ...]
+    goals: tuple[tuple[str, str, bool], ...]  # in people's words, as exact text, and whether it is met
+    names: Mapping[str, str]  # of devices, by id
     dialogue: Dialogue
     minutes: int
 
@@ -207,6 +209,19 @@ class Page:
         """The tones of all that is drawn, calls aside."""
         moving = (span for room in self.rooms for _, spans in room.moving for span in spans)
         return {span.tone for span in (*moving, *self.windows)}
+
+    @property
+    def about(self) -> dict[int, str]:
+        """What each call names in people's words, by the number of the call: a device, or a room."""
+        placed = self.replay.homes[-1].plan.devices
+        said = {}
+        for number, (_, act, _) in enumerate(self.replay.calls, 1):
+            device, room = act.get("device_id"), act.get("room_id")
+            if device in self.names:
+                said[number] = f"{room_name(placed[device].room)} {self.names[device]}"
+            elif isinstance(room, str):
+                said[number] = room_name(room)
+        return said
 
     @property
     def query(self) -> str:
@@ -228,7 +243,8 @@ def make_page(trajectory: Trajectory) -> Page:
     untouched = [_sample(fresh, tick) for tick in ticks]
     last, end = replay.homes[-1], replay.end()
     rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
-    goals = goals_in_words(trajectory.blueprint["task"])
+    task = trajectory.blueprint["task"]
+    goals, devices = exact_goals(task), last.plan.devices
     return Page(
         replay=replay,
         rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
@@ -236,7 +252,8 @@ def make_page(trajectory: Trajectory) -> Page:
         calls=tuple(_calls(replay, end)),
         flows=tuple(_flows(replay, end)),
         windows=tuple(_windows(file, replay.met, end)),
-        goals=tuple(zip(goals, replay.met)),
+        goals=tuple(zip(goals_in_words(task, devices), goals, replay.met)),
+        names=device_names(devices.values()),
         dialogue=dialogue(trajectory, goals),
         minutes=end // MINUTE,
     )
@@ -349,7 +366,7 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
 
 def render_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
-    shown = template(Path(__file__).with_name("episode.html.jinja"))
+    shown = template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
     return shown.render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
 
 

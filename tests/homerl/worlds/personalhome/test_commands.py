@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+import command
 import pytest
 from rich.console import Console
 from scripted_server import ScriptedServer
@@ -282,3 +283,28 @@ def test_a_household_is_shown_and_written(tmp_path, language):
     made = json.loads((tmp_path / "h.json").read_text())
     assert code == 0 and all(member["name"] in said for member in made["members"])
     assert all(key in said for key in made["context"]["situations"]) and "h5" in said
+
+
+def refused(*arguments: object) -> str:
+    """What is said of a command in a real process's way: one message, code 2."""
+    done = command.homerl("personalhome", *map(str, arguments))
+    assert done.code == 2 and done.err.startswith("homerl: ") and len(done.err.strip().splitlines()) <= 3, done
+    return done.err
+
+
+def test_pages_that_cannot_be_written_are_said_and_what_there_is_stays(runs, tmp_path):
+    """On a full disk, where a folder should be that is a file, and where nothing may be written."""
+    expert, kept = runs[0], tmp_path / "scores.html"
+    with ScriptedServer(answer=judge) as server:
+        homerl("judge", expert, *judging(server))
+    (tmp_path / "wall").touch()
+    kept.write_text("an earlier page")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for wrong in ("wall", "/sys"):
+        assert wrong in refused("scores", expert, "--html", f"{tmp_path / wrong}/made.html")
+        assert wrong in refused("check-judge", expert, "--out", f"{tmp_path / wrong}/made")
+    with command.full_disk():
+        for arguments in (("scores", expert, "--html", kept), ("check-judge", expert, "--out", tmp_path / "made")):
+            said = refused(*arguments)
+            assert "File too large" in said and "make room" in said and str(arguments[-1]) in said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

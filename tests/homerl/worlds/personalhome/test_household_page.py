@@ -25,7 +25,7 @@ from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
 from homerl.worlds.personalhome.pages import task_view
 from homerl.worlds.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
-from homerl.worlds.personalhome.pages.replay import Marks, Replay, find_episode, replayed
+from homerl.worlds.personalhome.pages.replay import Marks, Replay, find_household, replayed
 from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.registry import begin
 from tests.homerl.test_view_home import CONTRAST
@@ -312,7 +312,7 @@ def test_other_files_are_refused_by_their_line(run, tmp_path):
         change(stored)
         write_rows(path, [row | {"blueprint": json.dumps(stored)}])
         with pytest.raises(InputError) as caught:
-            where, trajectory = find_episode(path, "1")
+            where, trajectory = find_household(path, "1")
             replayed(trajectory, where)
         assert str(caught.value).startswith(f"{path}:1: ")
         return str(caught.value)
@@ -327,7 +327,7 @@ def test_other_files_are_refused_by_their_line(run, tmp_path):
     assert "came out differently: step 1" in refused(lambda stored: stored["household"].update(memories=other))
     write_rows(path, [{"id": "a", "category": "IG"}])
     with pytest.raises(InputError, match="not a trajectory"):
-        find_episode(path, "1")
+        find_household(path, "1")
 
 
 # The browser
