@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
-from envs.documents import InputError
 from envs.model import Model
 from homerl.llm.images import Clips
 from homerl.play.course import Behaviours
@@ -27,6 +26,7 @@ from homerl.play.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from homerl.worlds.paraphrase import Paraphraser  # it loads openai
+    from homerl.worlds.visits import Visits
 
 Split = Literal["train", "heldout"]
 Progress = Callable[[int, int], None]
@@ -125,17 +125,6 @@ class CommandLine:
 
 class NoBlueprint(Exception):
     """Raised by an LLM author if it dropped all of its drafts for a seed."""
-
-
-def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
-    """The error of an author that dropped every candidate: its counted reasons, and the remedy for the most frequent.
-
-    `remedies` holds a remedy by the beginning of the reasons that it is for.
-    """
-    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in dropped.most_common())
-    (most, _), *_ = dropped.most_common(1)
-    remedy = next(remedy for reason, remedy in remedies.items() if most.startswith(reason))
-    return InputError(f"{what}: {reasons}", remedy=remedy)
 
 
 class Instance(Protocol):
@@ -323,6 +312,11 @@ class WorldAdapter(ABC):
         Raises `NotImplementedError` in every other world.
         """
         raise NotImplementedError(f"no LLM user can speak in the world '{self.name}'")
+
+    @property
+    def visits(self) -> Visits | None:
+        """How a person visits the world's homes, to talk with an agent (`homerl chat`), or None if nobody can."""
+        return None
 
     # Synthesis with chat models
 

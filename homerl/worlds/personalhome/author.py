@@ -15,7 +15,7 @@ from envs.personalhome.generate import make_household
 from envs.personalhome.household import Household
 from envs.personalhome.state import HouseholdState
 from homerl.language.splits import NoSentence, of_split
-from homerl.worlds.contract import Split, unmade
+from homerl.worlds.contract import Split
 from homerl.worlds.personalhome.blueprint import (
     LETTERS,
     Choice,
@@ -42,6 +42,7 @@ from homerl.worlds.personalhome.questions.make import (
 )
 from homerl.worlds.personalhome.questions.wording import Wording
 from homerl.worlds.personalhome.reference import program_for
+from homerl.worlds.unmade import unmade
 
 TRIES = 60  # households that are tried before a seed is refused
 MOST_SITUATIONS = 3  # as many as a plan has programs

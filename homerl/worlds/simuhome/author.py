@@ -12,10 +12,10 @@ from typing import Literal
 from envs.simuhome import load
 from envs.simuhome.generate import generate_episode
 from homerl.language.splits import NoSentence, Voice
-from homerl.worlds.contract import unmade
 from homerl.worlds.simuhome.answers import expert_reply
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.worlds.simuhome.speech import plain_speaker, request_text, request_wordings
+from homerl.worlds.unmade import unmade
 
 MAX_EPISODES = 60
 GOALS, UNSAID = "author: another number of goals", "author: no sentence of this split"

@@ -25,7 +25,6 @@ from envs.model import Model
 from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Unclear, Voice
 from homerl.language.writing import AS_IT_IS, Writing
-from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile, PromptName
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
@@ -34,6 +33,7 @@ from homerl.worlds.homeenv.language.known import refuse_incomplete
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
+from homerl.worlds.unmade import unmade
 
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
