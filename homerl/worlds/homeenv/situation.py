@@ -65,8 +65,8 @@ class HomeSituation(Situation):
         return self.world.engine.home
 
     def met(self) -> tuple[bool, ...]:
-        """Whether each goal is met by the home and by what was heard. A visit has one that nobody knows, and never is."""
-        return tuple(goal.met(self.home, self.heard) for goal in self.goals) or (False,)
+        """Whether each goal is met by the home and by what was heard."""
+        return tuple(goal.met(self.home, self.heard) for goal in self.goals)
 
     def open_intents(self) -> list[Intent]:
         """The intents with an unmet goal, in the blueprint's order."""

@@ -221,6 +221,7 @@ def test_a_talk_is_stored_replayed_and_shown(tmp_path: Path) -> None:
         save(session, file)
     shown = readable(session.trajectory())
     assert [said for said, _ in shown.turns] == ["turn on the light", "hello"] and not shown.side_effects
+    assert session.episode.outcome is None and session.episode.progress == 0.0 and shown.goals == ()
 
 
 def test_a_visit_wants_nothing_and_everything_else_wants_something() -> None:
