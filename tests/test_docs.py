@@ -69,6 +69,14 @@ NOT_RUN = {
         "scripts/gpu_run": GPU,
     },
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
+    "docs/chat.md": {
+        "homerl chat runs/": TRAINED,
+        "homerl chat Qwen": HUB,
+        "homerl chat http": ENDPOINT,
+        "homerl chat keywords": "it needs files of the reader's; tests/homerl/chat/test_terminal.py runs it with its own",
+        "homerl serve": TRAINED,
+        "homerl bench run": ENDPOINT,
+    },
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
     "docs/homeassistant.md": {

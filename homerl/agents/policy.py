@@ -193,6 +193,7 @@ class TransformersEngine:
     ) -> None:  # fmt: skip
         self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
+        self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
 
     @property
@@ -271,6 +272,7 @@ class TransformersEngine:
                 eos_token_id=self.tokenizer.eos_token_id,
                 pad_token_id=self.tokenizer.pad_token_id,
                 logits_processor=[scores],
+                stopping_criteria=[lambda ids, _, **more: torch.full((len(ids),), self.stopped(), device=ids.device)],
                 use_cache=True,
                 synced_gpus=False,  # the model is complete, and ranks sample independently
                 prefill_chunk_size=chunk if chunk < ids.shape[1] else None,

@@ -16,6 +16,7 @@ import yaml
 from envs.documents import InputError, write_atomic
 from homerl import __version__
 from homerl.cli.bench import app as bench
+from homerl.cli.chat import chat, serve
 from homerl.play.loop import Agent
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
@@ -25,6 +26,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write HTML pages.")
 app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score it again.")
+app.command("chat")(chat)
+app.command("serve")(serve)
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from envs.messages import Message
 from homerl.play.trajectory import Step, Trajectory
 
+NO_REWARDS: Mapping[str, float] = {}
+
 
 @dataclass(frozen=True)
 class ShownStep:
@@ -48,7 +50,7 @@ def dialogue(trajectory: Trajectory, goals: Iterable[str]) -> Dialogue:
     """Prepare a trajectory for reading. `goals` are its goals Φ in words, as its world says them."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
-        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
+        (turn.utterance, tuple(shown_step(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
     )
     return Dialogue(
         id=blueprint["id"],
@@ -64,7 +66,8 @@ def dialogue(trajectory: Trajectory, goals: Iterable[str]) -> Dialogue:
     )
 
 
-def _shown(step: Step, rewards: Mapping[str, float]) -> ShownStep:
+def shown_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownStep:
+    """Prepare a step for reading."""
     facts = step.facts
     return ShownStep(
         said=step.message.get("content") or "",

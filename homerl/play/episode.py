@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -114,8 +114,7 @@ class Episode:
     @property
     def progress(self) -> float:
         """m: the share of the goals Φ that are met, in [0, 1]."""
-        met = self.situation.met()
-        return sum(met) / len(met)
+        return share_of(self.situation.met())
 
     @property
     def valid(self) -> bool:
@@ -183,14 +182,14 @@ class Episode:
         met = situation.met()
         calls = calls_of(reply.message) if meant is None else _meant(meant)
         closes = spoke or situation.ended
-        self.outcome = self._verdict(all(met), closes)
+        self.outcome = self._verdict(share_of(met) == 1.0, closes)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
             turn=self.turn,
             opens_turn=opens,
             progress_before=before,
-            progress_after=sum(met) / len(met),
+            progress_after=share_of(met),
             code=code,
             code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
             blocked=blocked,
@@ -294,6 +293,11 @@ class Episode:
             limits=asdict(self.limits),
             fault=self.fault,
         )
+
+
+def share_of(met: Sequence[bool]) -> float:
+    """The share of the goals that are met. Without goals it is 0: nobody knows what is wanted, and nothing succeeds."""
+    return sum(met) / len(met) if met else 0.0
 
 
 def _meant(action: Action | str) -> tuple[ToolCall, ...]:

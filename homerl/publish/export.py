@@ -17,8 +17,9 @@ from homerl import __version__
 from homerl.play.messages import IM_END, plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
-from homerl.publish.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
+from homerl.publish.model_card import HUB_ID, Facts, gather, model_card
 from homerl.publish.ollama import modelfile
+from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
 from homerl.train.sizes import holds_model
 
 MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
@@ -85,7 +86,7 @@ def find_stage(run: Path) -> Path:
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
     if holds_model(run):
         raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
-    if (run / "checkpoints").is_dir():
+    if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
         raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
     remedy = "give the folder of a finished sft, rlve or flywheel run"
     raise InputError("there is no trained model here", str(run), remedy)

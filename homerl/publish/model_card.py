@@ -15,15 +15,14 @@ from typing import Any
 
 import yaml
 
-from envs.documents import Document, InputError, read_json, read_yaml
+from envs.documents import read_json
 from homerl.flow.recipe import STRATEGIES
+from homerl.publish.stages import beside, lineage, local_folder, mapping_of, played_by, read_recipe, source_of
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import parts_in, world_of
-from homerl.worlds.sources import first_row
 from rewards.composite import REWARDS, SETTINGS
 
-STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 PRIVATE = {"out", "wandb", "url"}
 PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
@@ -71,45 +70,9 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
         synthesis=_synthesis(stages, recipes),
         metrics=_metrics(stage / "metrics.jsonl"),
         provenance=_provenance(stage),
-        scores={path.parent.name: _mapping(read_json(path)) for path in scores},
-        played=next(filter(None, map(_played, reversed(stages), reversed(recipes))), {}),
+        scores={path.parent.name: mapping_of(read_json(path)) for path in scores},
+        played=played_by(stage),
     )
-
-
-def lineage(stage: Path) -> list[Path]:
-    """The stages that led to a stage's model, oldest first; each started from the model of the one before."""
-    chain = [stage]
-    while (model := local_folder(chain[0], source_of(read_recipe(chain[0])))) and model.name == "model":
-        if model.parent in chain:
-            break
-        chain.insert(0, model.parent)
-    return chain
-
-
-def read_recipe(stage: Path) -> dict[str, Any]:
-    """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
-    recipes = (_mapping(read_yaml(path)) for path in _beside(stage, "recipe.yaml"))
-    return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
-
-
-def local_folder(stage: Path, source: str | None) -> Path | None:
-    """The folder that a stage's record calls `source`, even if both were moved together; None if it is gone."""
-    if not source:
-        return None
-    path = Path(source)
-    moved = stage.parent / path.parent.name / path.name
-    return next((folder for folder in (path, moved) if folder.is_dir()), None)
-
-
-def _beside(stage: Path, name: str) -> list[Path]:
-    """The files of this name of a stage, then of the flywheel that it belongs to."""
-    places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
-    return [path for path in places if path.is_file()]
-
-
-def source_of(recipe: Mapping[str, Any]) -> str | None:
-    """The hub id or folder of the model that a recipe starts from; None if it starts from scratch."""
-    return (recipe.get("model") or {}).get("name")
 
 
 def _on_hub(source: str) -> bool:
@@ -117,33 +80,13 @@ def _on_hub(source: str) -> bool:
     return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
 
 
-def _mapping(document: Document) -> dict[str, Any]:
-    if not isinstance(document.data, dict):
-        raise InputError("this file must hold keys and values", document.path, "restore it, or remove it")
-    return document.data
-
-
 def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
     """The statistics of the synthesis whose data trained the model, if they are here."""
     for stage, recipe in zip(stages, recipes, strict=True):
         data = local_folder(stage, recipe.get("data")) or stage.parent / "synth"
         if (data / "stats.json").is_file():
-            return _mapping(read_json(data / "stats.json"))
+            return mapping_of(read_json(data / "stats.json"))
     return {}
-
-
-def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
-    told = next((found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {})
-    if told and "file" not in told:
-        return told
-    if told and (first := first_row(Path(told["file"]))):
-        return first
-    source = recipe.get("data")
-    data = local_folder(stage, source) or (Path(source) if source else None)
-    stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
-    rows = map(first_row, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))
-    return next((json.loads(row["blueprint"]) for row in rows if isinstance(row.get("blueprint"), str)), {})
 
 
 def _metrics(path: Path) -> dict[str, Any]:
@@ -158,7 +101,7 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _provenance(stage: Path) -> dict[str, Any]:
-    said = next((_mapping(read_json(path)) for path in _beside(stage, "run.json")), {})
+    said = next((mapping_of(read_json(path)) for path in beside(stage, "run.json")), {})
     return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 

@@ -6,20 +6,30 @@ Invariant: a model that is nowhere is refused before anything is loaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from envs.documents import InputError
+from envs.messages import Message
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy
+from homerl.play.observation import Observation
+from homerl.play.situation import Reply
 from homerl.run.preflight import on_hub
 from homerl.train.sizes import holds_model
 
 if TYPE_CHECKING:
-    from homerl.agents.policy import Engine, Sample
+    from homerl.agents.guest import GuestAgent
+    from homerl.agents.policy import PolicyAgent, Sample, TransformersEngine
+
+REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
 
 def is_url(model: str) -> bool:
@@ -40,29 +50,103 @@ def agents_of(
         name = served or served_model(model)
         endpoint = Endpoint(model.split(","), name)
         return name, lambda: LLMAgent(endpoint, 0.0, max_tokens)
+    found = loaded(model, cpu)
+    return found.name, found.agents(max_tokens)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that this process has loaded. All that samples with it does so in one thread, in turn.
+
+    `made` holds the agents that made the latest messages, by the dialogue up to the message.
+    """
+
+    name: str
+    engine: InThread
+    tokenizer: Any
+    made: dict[str, PolicyAgent] = field(default_factory=dict)
+
+    def agents(self, max_tokens: int, temperature: float = 0.0, seed: int | None = None) -> Callable[[], Policy]:
+        """A factory of agents that answer with the model. With a `seed`, each message is sampled with this seed."""
+        from homerl.agents.guest import agents_with
+
+        engine = self.engine.sampling(max_tokens, temperature, seed)
+        fresh = agents_with(engine, self.tokenizer, self.engine.engine.longest)
+        return lambda: GoingOn(fresh, engine, self.made)
+
+
+class GoingOn:
+    """Answers in any dialogue, and goes on with the tokens that were sampled for it.
+
+    Text alone is not enough: what a model wrote may be tokenised otherwise than it was sampled, and then the model would
+    say other things than in an episode, where one agent keeps its tokens.
+    """
+
+    def __init__(
+        self, fresh: Callable[[], PolicyAgent | GuestAgent], engine: InThread, made: dict[str, PolicyAgent]
+    ) -> None:
+        self.fresh, self.engine, self.made, self.name = fresh, engine, made, fresh().name
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        """The next message. Raises what the agent raises."""
+        from homerl.agents.policy import PolicyAgent
+
+        messages = observation.messages
+        said = max((at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1)
+        known = self.made.get(_key(messages[: said + 1], observation.tools))
+        agent = known.fork(self.engine) if known else self.fresh()
+        (reply,) = await agent.propose(observation, n)
+        if not isinstance(agent, PolicyAgent):
+            return [reply]
+        self.made[_key((*messages, reply.message), observation.tools)] = agent
+        while len(self.made) > REMEMBERED:
+            del self.made[next(iter(self.made))]
+        return [replace(reply, prompt_tokens=agent.ledger.spans[-1][0])]
+
+
+def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
+    """A hash of a dialogue. The ids of calls do not matter, since no template shows them."""
+    calls = [[call["function"] for call in one.get("tool_calls") or ()] for one in messages]
+    said = [[one["role"], one.get("content") or "", made] for one, made in zip(messages, calls)]
+    return hashlib.blake2b(json.dumps([said, tools]).encode(), digest_size=16).hexdigest()
+
+
+def loaded(model: str, cpu: bool, name: str | None = None) -> Loaded:
+    """A model of a folder or of the hub, under a name. Raises `InputError` if there is none."""
     refuse_missing(model)
-    engine, tokenizer = local_engine(model, cpu, max_tokens)
-
-    from homerl.agents.guest import agents_with
-
-    return Path(model).name, agents_with(InThread(engine), tokenizer, engine.longest)
+    engine, tokenizer = local_engine(model, cpu, 1)
+    return Loaded(name or Path(model).name, InThread(engine), tokenizer)
 
 
 class InThread:
     """An engine that samples in a thread of its own, so that whoever serves it stays awake.
 
-    One sample is made at a time. One that nobody waits for any more is still made to its end.
+    One sample is made at a time. One that nobody waits for any more ends with its next token.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self._thread = engine, ThreadPoolExecutor(1, "sampling")
+    def __init__(self, engine: TransformersEngine, seed: int | None = None, thread: Executor | None = None) -> None:
+        self.engine, self.seed, self._thread = engine, seed, thread or ThreadPoolExecutor(1, "sampling")
+
+    def sampling(self, max_tokens: int, temperature: float, seed: int | None = None) -> InThread:
+        """The same model in the same thread, sampled otherwise."""
+        engine = type(self.engine)(self.engine.model, self.engine.tokenizer, max_tokens, temperature, batch=1)
+        return InThread(engine, seed, self._thread)
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample once the thread is free."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, tuple(prompt))
+        gone = Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, tuple(prompt), gone)
+        finally:
+            gone.set()
 
-    def _sample(self, prompt: Sequence[int]) -> Sample:
-        return asyncio.run(self.engine.sample(prompt))  # type: ignore[arg-type]
+    def _sample(self, prompt: Sequence[int], gone: Event) -> Sample:
+        import torch
+
+        if self.seed is not None:
+            torch.manual_seed(self.seed)
+        self.engine.stopped = gone.is_set
+        return asyncio.run(self.engine.sample(prompt))
 
 
 def refuse_missing(model: str, baselines: Iterable[str] = ()) -> None:
@@ -89,11 +173,14 @@ def _newest_last(folder: Path) -> float:
 
 
 def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
-    """(engine, tokenizer) of a model that this process loads: in float32 on the CPU, in bfloat16 on a GPU."""
+    """(engine, tokenizer) of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
+    import torch
+
     from homerl.agents.policy import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
     from homerl.train.recipe import ModelSettings
 
+    cpu = cpu or not torch.cuda.is_available()
     tokenizer = load_tokenizer(model, own=True)
     loaded = load_policy(ModelSettings(name=model, dtype="float32" if cpu else "bfloat16"), model)
     loaded = loaded.to("cpu" if cpu else "cuda").eval()

@@ -65,12 +65,13 @@ def _weights(recipe: Base) -> list[str]:
         return []
     if Path(model.name).exists():
         return [] if holds_model(Path(model.name)) else [f"{model.name} holds neither a model nor an adapter"]
-    if _looks_local(model.name):
+    if looks_local(model.name):
         return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
     return [] if on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
 
 
-def _looks_local(name: str) -> bool:
+def looks_local(name: str) -> bool:
+    """Whether a name is a folder's, and no hub id."""
     return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
 
 
@@ -103,7 +104,7 @@ def _data(recipe: Base) -> list[str]:
     sources = [part for source in named for part in parts_in(source)]
     files = [source.file for source in sources if hasattr(source, "file")]
     missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
-    if data is None or Path(data).exists() or not _looks_local(data):
+    if data is None or Path(data).exists() or not looks_local(data):
         return missing
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 

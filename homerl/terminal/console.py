@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from rich.console import Console
+from rich.status import Status
 
 from envs.documents import InputError
 from envs.documents.explain import did_you_mean
@@ -16,6 +18,11 @@ def print_error(message: object) -> None:
     """Print a message on stderr. A terminal gets lines that break between words; a file gets the lines as they are."""
     stderr = Console(stderr=True, markup=False, emoji=False, highlight=False)
     stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
+
+
+def waiting(what: str) -> Status:
+    """A spinner on stderr, for what takes some seconds; where that is no terminal, nothing."""
+    return Console(stderr=True, markup=False, quiet=not sys.stderr.isatty()).status(what)
 
 
 def one_of(option: str, value: str, known: Iterable[str]) -> None:

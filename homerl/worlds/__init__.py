@@ -1,5 +1,5 @@
 """The worlds: their contract (`contract.py`), their registry (`registry.py`), what they share (`paraphrase.py`,
-`sources.py`), and one folder for each world.
+`sources.py`, `unmade.py`, `visits.py`), and one folder for each world.
 
 Each subfolder defines its world as `WORLD`. The environment variable HOMERL_WORLDS lists further folders
 to search, separated as in PATH, so that a world can be added without changing this package.

@@ -26,6 +26,7 @@ from homerl.play.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from homerl.worlds.paraphrase import Paraphraser  # it loads openai
+    from homerl.worlds.visits import Visits
 
 Split = Literal["train", "heldout"]
 Progress = Callable[[int, int], None]
@@ -311,6 +312,11 @@ class WorldAdapter(ABC):
         Raises `NotImplementedError` in every other world.
         """
         raise NotImplementedError(f"no LLM user can speak in the world '{self.name}'")
+
+    @property
+    def visits(self) -> Visits | None:
+        """How a person visits the world's homes, to talk with an agent (`homerl chat`), or None if nobody can."""
+        return None
 
     # Synthesis with chat models
 

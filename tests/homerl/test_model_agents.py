@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
+from envs.messages import Message
+from homerl.agents.policy import PolicyAgent, TransformersEngine
 from homerl.play.observation import Observation
-from homerl.run.model_agents import agents_of
+from homerl.run.model_agents import InThread, Loaded, agents_of, loaded
 
 ASKED = Observation("live", ({"role": "user", "content": "light please"},), ())
 
@@ -45,3 +50,45 @@ def test_samples_of_agents_at_once_are_those_of_each_alone(tiny: Path) -> None:
 
     first, *others = asyncio.run(together())
     assert others == [first, first]
+
+
+def test_a_dialogue_goes_on_with_the_tokens_that_were_sampled(model: Any, tokenizer: Any) -> None:
+    """One agent keeps its tokens. Agents that are sent the whole dialogue again say the same."""
+    found = Loaded("tiny", InThread(TransformersEngine(model, tokenizer, 1)), tokenizer)
+
+    def talk(agent: Callable[[], Any]) -> list[str]:
+        messages: tuple[Message, ...] = ({"role": "system", "content": "a home"},)
+        for turn in range(4):
+            messages = (*messages, {"role": "user", "content": f"sentence {turn}"})
+            (reply,) = asyncio.run(agent().propose(Observation("x", messages, ())))
+            messages = (*messages, reply.message)
+        return [message["content"] for message in messages if message["role"] == "assistant"]
+
+    engine = found.engine.sampling(12, 1.5, 3)
+    one = PolicyAgent(engine, tokenizer)
+    expected = talk(lambda: one)
+    assert talk(found.agents(12, 1.5, 3)) == expected
+    assert talk(lambda: PolicyAgent(engine, tokenizer)) != expected  # text alone was tokenised otherwise
+
+
+def test_a_sample_that_nobody_waits_for_ends(tiny: Path) -> None:
+    found = loaded(str(tiny), cpu=True)
+    passes = count(1)
+    made = 0
+
+    def note(*_: object) -> None:
+        nonlocal made
+        made = next(passes)
+
+    found.engine.engine.model.register_forward_hook(note)
+
+    async def left() -> None:
+        waiting = asyncio.ensure_future(found.agents(5000)().propose(ASKED))
+        while made < 3:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await found.agents(1)().propose(ASKED)  # its turn comes when the other one has ended
+
+    asyncio.run(left())
+    assert 3 <= made < 1000

@@ -26,6 +26,7 @@ from homerl.worlds.contract import (
     Suite,
     WorldAdapter,
 )
+from homerl.worlds.visits import Visits
 
 
 class HomeEnvWorld(WorldAdapter):
@@ -107,6 +108,13 @@ class HomeEnvWorld(WorldAdapter):
         from homerl.worlds.homeenv.agents.roster import BASELINES
 
         return BASELINES
+
+    @property
+    def visits(self) -> Visits:
+        """Homes in which a person talks with an agent, see `visits`."""
+        from homerl.worlds.homeenv.visits.host import HomeVisits
+
+        return HomeVisits()
 
     def persona(self, episode: Episode) -> Persona:
         """The person of an episode, see `persona`."""

@@ -83,6 +83,7 @@ class Visit:
     intents: tuple[Any, ...] = ()
     history: tuple[Any, ...] = ()
     preserve: bool = False
+    visit: bool = True
 
     @property
     def one_answer(self) -> bool:
@@ -114,14 +115,6 @@ class LiveSituation(HomeSituation):
     def fork(self) -> LiveSituation:
         """A copy with its own home."""
         return LiveSituation(self.blueprint, self.world.fork(), self.start, ())
-
-    def met(self) -> tuple[bool, ...]:
-        """Never: what a person wants is not known."""
-        return (False,)
-
-    def side_effects(self) -> int:
-        """None, since nothing is known to be unwanted."""
-        return 0
 
     @property
     def made(self) -> list[Made]:

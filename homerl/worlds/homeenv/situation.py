@@ -76,8 +76,11 @@ class HomeSituation(Situation):
     def side_effects(self) -> int:
         """The number of unrequested changes: devices, broken `keeps` conditions and automations.
 
-        Read-only attributes are measurements and may change. A device that an automation has moved does not count.
+        Read-only attributes are measurements and may change. A device that an automation has moved does not count. In a
+        visit nobody knows what was requested.
         """
+        if self.blueprint.visit:
+            return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # measurements may change
         broken = sum(not keep.holds(self.home) for keep in self.keeps)

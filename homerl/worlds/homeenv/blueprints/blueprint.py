@@ -138,7 +138,8 @@ class Blueprint(Model):
     """A script for one episode.
 
     The agent sees `memory` (long term: what is known of the user) and `history` (short term: the earlier dialogue)
-    together with its instructions. With `preserve`, success also requires that no other device has changed.
+    together with its instructions. With `preserve`, success also requires that no other device has changed. In a `visit`
+    (`homerl chat`) a person says what it likes: there is no intent, and nothing is ever met.
     """
 
     format: Literal[2] = FORMAT
@@ -149,12 +150,19 @@ class Blueprint(Model):
     profile: Profile
     scene: str
     home: dict[str, Any]
-    intents: tuple[Intent, ...] = Field(min_length=1)
+    visit: bool = Field(False, exclude_if=lambda visit: not visit, description="nobody knows what the user will want")
+    intents: tuple[Intent, ...] = Field(description="at least one, unless it is a visit")
     memory: tuple[str, ...] = ()
     history: tuple[Past, ...] = ()
     preserve: bool = True
     toolset: ToolsetName = "homeflow"
     prompt: PromptName = "brief"
+
+    @model_validator(mode="after")
+    def _wants_something(self) -> Blueprint:
+        if self.visit == bool(self.intents):
+            raise ValueError("a visit has no intents" if self.visit else "a blueprint needs an intent")
+        return self
 
     @property
     def one_answer(self) -> bool:

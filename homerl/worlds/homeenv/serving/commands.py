@@ -6,7 +6,6 @@ The docstrings of the commands are their help texts.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,15 +65,17 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
     ) -> None:
         """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
         from envs.homeenv.toolsets import TOOLSETS
+        from homerl.web.address import Address, key_in, listening
+        from homerl.web.serving import serve
         from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
         from homerl.worlds.homeenv.serving.guard import Guard
         from homerl.worlds.homeenv.serving.journal import Journal
-        from homerl.worlds.homeenv.serving.server import Address, listening, serve
+        from homerl.worlds.homeenv.serving.server import Endpoint
 
         one_of("--mode", mode, MODES)
         one_of("--toolset", toolset, TOOLSETS)
         one_of("--prompt", prompt, ("brief", "full"))
-        address = Address(host, port, _key(key_env))
+        address = Address(host, port, key_in(key_env))
         twin, real = _homes(home, ha, token_env, mode)
         for did in allow or ():
             one_of("--allow", did, twin.plan.by_did)
@@ -85,18 +86,9 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         socket = listening(address)
         console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
         console.print(f"what it does: http://{host}:{port}/ (log: {log})")
-        asyncio.run(serve(caretaker, address, socket))
+        asyncio.run(serve(Endpoint(caretaker, address).app(), socket))
 
     return serve_agent
-
-
-def _key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise InputError(f"the environment variable {variable} holds no key", "--key-env", f"export {variable}=...")
-    return key
 
 
 def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 import openai
 import pytest
-import uvicorn
+from running import running as running_at
 from serving import call_of, device_of
 
 from envs.documents import InputError
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.serving.server import Address, Endpoint, dialogue_of
+from homerl.web.address import Address
+from homerl.worlds.homeenv.serving.server import Endpoint, dialogue_of
 
 
 @pytest.fixture
@@ -27,26 +28,8 @@ def running(serve, home) -> Iterator[tuple]:
     lamp = device_of(home, "light")
     home.call(lamp.did, "turn_off")
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.", "Anything else?", "Bye.")
-    with _server(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
         yield served, lamp, port
-
-
-class _server:
-    """The application on a free port, in a thread."""
-
-    def __init__(self, app) -> None:
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-
-    def __enter__(self) -> int:
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
-        return self.server.servers[0].sockets[0].getsockname()[1]
-
-    def __exit__(self, *_) -> None:
-        self.server.should_exit = True
-        self.thread.join(10)
 
 
 def get(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
@@ -116,7 +99,7 @@ def test_a_key_is_needed_outside_of_this_machine(serve):
     with pytest.raises(InputError, match="--key-env"):
         Address("0.0.0.0")
     served = serve("act", "Hello.", "Hello.")
-    with _server(Endpoint(served.caretaker, Address("0.0.0.0", key="secret")).app()) as port:
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret")).app()) as port:
         with pytest.raises(openai.AuthenticationError):
             client(port, "wrong").models.list()
         assert client(port, "secret").models.list().data[0].id == "script"
@@ -131,7 +114,7 @@ def test_a_request_without_a_host_is_refused(running):
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8124", "127.0.0.1", "[::1]:8124", "127.0.0.2:8124"])
 def test_this_machine_is_let_in_by_any_of_its_names(serve, host):
-    with _server(Endpoint(serve("act").caretaker, Address("127.0.0.2")).app()) as port:
+    with running_at(Endpoint(serve("act").caretaker, Address("127.0.0.2")).app()) as port:
         assert get(port, "/v1/models", Host=host).status == 200
         refusal = get(port, "/v1/models", Host="evil.example").read().decode()
     assert "evil.example" in refusal and "127.0.0.2" in refusal and "--key-env" in refusal
@@ -139,7 +122,7 @@ def test_this_machine_is_let_in_by_any_of_its_names(serve, host):
 
 def test_a_browser_opens_the_page_with_the_key_as_password(serve):
     served = serve("act")
-    with _server(Endpoint(served.caretaker, Address("0.0.0.0", key="a:key")).app()) as port:
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="a:key")).app()) as port:
         asked = get(port, "/")
         assert asked.status == 401 and asked.getheader("WWW-Authenticate", "").startswith("Basic ")
         given = {"Authorization": "Basic " + base64.b64encode(b"anybody:a:key").decode()}
@@ -181,7 +164,7 @@ def slow(serve, home) -> Iterator[tuple]:
     home.call(lamp.did, "turn_off")
     served, agent = serve("act", steps=1), Slow(lamp.did)
     served.caretaker.agents = lambda: agent
-    with _server(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
         yield served, agent, port
 
 
@@ -215,7 +198,7 @@ def test_a_long_dialogue_can_still_consent(serve, home):
     lamp = device_of(home, "light")
     home.call(lamp.did, "turn_off")
     served = serve("confirm", *["I see."] * 25, call_of(lamp.did, "turn_on"), "On.")
-    with _server(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
         told: list[dict[str, str]] = []
         for said in [f"sentence {number}" for number in range(25)] + ["light please", "yes"]:
             told.append({"role": "user", "content": said})

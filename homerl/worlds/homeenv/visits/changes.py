@@ -1,0 +1,78 @@
+"""What differs between two states of a home, in people's words.
+
+Invariant: what devices keep to themselves is not told, nor the air and the weather, which nobody switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rules import Rule
+from envs.homeenv.types import ValueType
+from homerl.language.grammar import tight
+from homerl.pages.templates import words
+from homerl.worlds.homeenv.pages.device_words import STATES, say
+from homerl.worlds.visits import Change
+
+NONE = "none"  # of an automation that is not there
+
+
+def changes(before: Home, after: Home) -> Iterator[Change]:
+    """The changes of devices in the plan's order, then those of automations, then the clock's."""
+    yield from _of_devices(before, after)
+    yield from _of_automations(before, after)
+    if before.clock != after.clock:
+        yield Change("", "the clock", "", _time(before), _time(after))
+
+
+def called(device: Device) -> str:
+    """A device as people tell it from others: with its room, unless its name says the room."""
+    room = device.room.name
+    return device.name if room.lower() in device.name.lower() else tight(f"{room} {device.name}")
+
+
+def _of_devices(before: Home, after: Home) -> Iterator[Change]:
+    plan = before.plan
+    for one in before.diff(after):
+        slot = plan.slots[one.slot]
+        device = plan.by_did.get(slot.owner)
+        if device is not None and not getattr(slot.type, "internal", False):
+            what, old, new = _path(slot.path), _value(slot.type, one.before), _value(slot.type, one.after)
+            yield Change(slot.owner, called(device), what, old, new)
+
+
+def _path(path: str) -> str:
+    """A path in words. The state of a device, or of its component, goes without saying."""
+    component, _, name = path.rpartition(".")
+    return words(component if name in STATES else path).replace(".", " ")
+
+
+def _value(kind: ValueType, value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "nothing" if value is None or value == "" else words(say(kind, value))
+
+
+def _of_automations(before: Home, after: Home) -> Iterator[Change]:
+    old, new = ({rule.id: rule for rule in home.rules} for home in (before, after))
+    for id in sorted(old | new):
+        was, now = (_rule(rules.get(id)) for rules in (old, new))
+        if was != now:
+            title = (new.get(id) or old[id]).title
+            yield Change(f"automation.{id}", f"automation {title or id}", "", was, now)
+
+
+def _rule(rule: Rule | None) -> str:
+    if rule is None:
+        return NONE
+    told = rule.describe()
+    does = ", ".join(f"{action['locator']} of {action['did']}" for action in told["actions"])
+    return f"{' and '.join(told['conditions']) or 'never'}: {does}{'' if told['enabled'] else ' (switched off)'}"
+
+
+def _time(home: Home) -> str:
+    return f"{datetime.fromtimestamp(home.clock, UTC):%A %H:%M:%S}"
