@@ -31,6 +31,7 @@ from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
 from homerl.cli.app import app
+from homerl.recipe.load import EVERY
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
 
@@ -394,6 +395,8 @@ def fields(model: type) -> dict[str, Any]:
 def is_key(path: Iterable[str], models: Iterable[type] = tuple(KINDS.values())) -> bool:
     """Whether some kind of recipe has this key; `path` starts at the recipe's root."""
     first, *rest = path
+    if first == EVERY:  # a key that stands somewhere
+        return bool(rest) and all(any(part in fields(model) for model in all_models()) for part in rest)
     annotations = [fields(model)[first] for model in models if first in fields(model)]
     if not rest:
         return bool(annotations)
