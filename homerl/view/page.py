@@ -19,7 +19,7 @@ from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
-from homerl.view.run import MODELS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
+from homerl.view.run import PLAYERS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
 from homerl.worlds.registry import world_of
 
 
@@ -38,7 +38,7 @@ def render(run: Run) -> str:
     filters = {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
     return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,
-        models=MODELS,
+        players=PLAYERS,
         bar=charts.interval_bar,
         facts=list(facts(run)),
         sft=drawn(sft_figures(run.sft)),
