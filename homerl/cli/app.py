@@ -75,7 +75,7 @@ def init(folder: Path) -> None:
 @app.command("export")
 def export_command(
     run: Path,
-    to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
+    to: Annotated[str, typer.Option(help="a folder, made if missing; with --push a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
     base: Annotated[str | None, typer.Option(help="the base model, if the adapter's own record of it leads nowhere")] = None,
