@@ -55,6 +55,11 @@ NOT_RUN = {
         "homerl export runs/rlve_full": HUB,
         "accelerate launch --num_processes": GPU,
     },
+    "docs/first_hour.md": {
+        "./scripts/homerl": "it installs an environment; scripts/new_user runs it",
+        "python make_home.py": "these tests run the block above it",
+        "homerl export runs/mine": TRAINED,
+    },
     "CONTRIBUTING.md": {
         "./scripts/test": RECURSION,
         "./scripts/lint": "./scripts/test runs it before these tests",
@@ -110,6 +115,7 @@ SLOW = {  # commands of pages, by their starts
         "accelerate launch recipes/quickstart.yaml",
         "accelerate launch recipes/synth.yaml",
     ),
+    "docs/first_hour.md": ("accelerate launch recipes/own_home.yaml",),
     "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
@@ -141,7 +147,7 @@ SHORTER = {
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
-    "homerl check-devices": (2, ""),
+    "homerl check-devices my_devices/": (2, ""),
     "homerl schemas schemas": (0, "lamp-blueprint.v1.json"),
 }
 
@@ -510,6 +516,13 @@ def right_lamp(folder: Path) -> None:
     (folder / "my_devices/desk_lamp.yaml").write_text(lamp())
 
 
+def first_lamp(folder: Path) -> None:
+    (folder / "my_devices").mkdir()
+    (folder / "my_devices/desk_lamp.yaml").write_text(
+        next(block.text for block in blocks("docs/first_hour.md") if block.language == "yaml")
+    )
+
+
 def lamp_world(folder: Path) -> None:
     if not (folder / "tests").exists():
         (folder / "tests").mkdir()
@@ -534,7 +547,8 @@ BEFORE: dict[
     "HOMERL_WORLDS=tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
     "homerl export runs/quickstart": trained,
-    "homerl check-devices": broken_lamps,
+    "homerl check-devices my_devices/": broken_lamps,
+    "homerl check-devices my_devices": first_lamp,
     "from envs.homeenv import Entity": right_lamp,
 }
 

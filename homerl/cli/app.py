@@ -217,6 +217,20 @@ def reference_command(
         console.print(f"{out}: every key of every kind of recipe")
 
 
+@app.command("glossary")
+def glossary_command(
+    out: Annotated[Path | None, typer.Option(help="a file; printed if left out")] = None,
+) -> None:
+    """Print what the words and abbreviations of pages and reports mean (Markdown)."""
+    from homerl.view.glossary import page
+
+    if out is None:
+        print(page(), end="")
+    else:
+        write_atomic(out, page())
+        console.print(f"{out}: what words and abbreviations mean")
+
+
 @app.command("serve-user", context_settings=OVERRIDES)
 def serve_user_command(
     context: typer.Context,

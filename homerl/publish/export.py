@@ -19,10 +19,8 @@ from homerl.play.messages import IM_END, plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.model_card import (
-    ANSWERED,
     HUB_ID,
     MOST,
-    NOT_RUN,
     STAGES,
     Facts,
     gather,
@@ -49,6 +47,12 @@ STALE = [
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
 SENTENCE = "Turn on the light."
+ANSWERED = """When this card was made, the example printed:
+
+````text
+{said}
+````"""
+NOT_RUN = "The example was not run when this card was made: {why}."
 ON_CPU = 1_000_000_000  # parameters of a model that answers an example on the CPU in seconds
 
 

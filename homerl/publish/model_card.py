@@ -219,13 +219,6 @@ output = model.generate(**inputs, max_new_tokens={most}, do_sample=False)
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :]))
 ```"""
 
-ANSWERED = """When this card was made, the example printed:
-
-````text
-{said}
-````"""
-NOT_RUN = "The example was not run when this card was made: {why}."
-
 SERVE = """```bash
 vllm serve {model} \\
     --enable-auto-tool-choice --tool-call-parser hermes
@@ -248,9 +241,7 @@ ollama create {name} -f Modelfile               # then: ollama run {name}; http:
 
 def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "") -> str:
     """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file.
-
-    `answer` says what the model answered to the example, or why it was not asked.
-    """
+    `answer` says what the model answered to the example, or why it was not asked."""
     from huggingface_hub import ModelCard, ModelCardData
 
     results = eval_results(facts.scores)

@@ -19,8 +19,10 @@ from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
+from homerl.view.glossary import glossary_of
 from homerl.view.run import PLAYERS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
-from homerl.worlds.registry import world_of
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import default_world, world_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Figure:
 
 def render(run: Run) -> str:
     """The page as HTML."""
+    words = glossary_of(world_in(run))
     filters = {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
+    filters |= {"explained": words.explained, "full": words.in_full}
     return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,
         players=PLAYERS,
@@ -50,6 +54,11 @@ def render(run: Run) -> str:
         rollouts=[readable(trajectory) for trajectory in run.rollouts],
         commands=list(commands(run)),
     )
+
+
+def world_in(run: Run) -> WorldAdapter:
+    """The world whose words a run's report needs: that of the dialogues which it shows."""
+    return world_of(run.examples[0].blueprint) if run.examples else default_world()
 
 
 def readable(trajectory: Trajectory) -> Dialogue:

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from envs.documents import write_atomic
-from homerl.view.page import commands, percent, points, render
+from homerl.view.glossary import glossary_of
+from homerl.view.page import commands, percent, points, render, world_in
 from homerl.view.run import MODELS, PLAYERS, Row, Run, kinds, read_run
 
 
@@ -90,6 +91,9 @@ def kind_tables(run: Run) -> Iterator[Table]:
         for name, by in found.items():
             n = max(score["n"] for score in by.values())
             table.add_row(name, str(n), *(success_cell(by.get(model, {})) for model in models))
+        words = glossary_of(world_in(run))
+        full = [words.in_full(name) for name in found if words.in_full(name) != name]
+        table.caption, table.caption_justify, table.caption_style = ", ".join(full) or None, "left", "dim"
         yield table
 
 
