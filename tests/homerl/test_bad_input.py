@@ -47,6 +47,7 @@ WRITES = {
     "init": "{out}",
     "schemas": "{out}",
     "reference": "--out {out}.md",
+    "glossary": "--out {out}.md",
     "diversity": "--homes 1 --each 2 --out {out}.json",
     "import-ha": "recorded --out {out}.json",
     "synth": f"{ROOT}/recipes/synth.yaml {SMALL} --out {{out}}",
@@ -128,21 +129,36 @@ def commands() -> frozenset[str]:
     return frozenset(leaves(typer.main.get_command(app), ""))
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory) -> Path:
-    """A folder with a good file of each kind."""
-    folder = tmp_path_factory.mktemp("good")
+def make_good(folder: Path) -> None:
+    """Put a good file of each kind into a folder; `scripts/new_user` does so too."""
     assert homerl("make-home", folder / "home.json", "--devices", "3-3").code == 0
     made = SUITES["smh-bench"]
     write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
     episode = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
     (folder / "episode.json").write_text(json.dumps(episode))
     (folder / "log.jsonl").touch()
-    (folder / "flywheel/rlve/model").mkdir(parents=True)
+    (folder / "flywheel/rlve/model").mkdir(parents=True, exist_ok=True)
     (folder / "flywheel/rlve/model/config.json").write_text("{}")
-    (folder / "recorded").mkdir()
+    (folder / "recorded").mkdir(exist_ok=True)
     listing = ROOT / "tests/homerl/homeassistant/recorded/listing.json.gz"
     (folder / "recorded/listing.json").write_bytes(gzip.decompress(listing.read_bytes()))
+
+
+def bad_file(folder: Path, wrong: str) -> None:
+    """Put what cannot be read, named by what is wrong with it, into a folder with good files; `missing` is nothing."""
+    text = (folder / "home.json").read_bytes()
+    content = {"empty": b"", "cut": text[: len(text) // 2], "bytes": b"\xff\xfe\x00\x80" * 20 + b"\n"}
+    if wrong in content:
+        (folder / wrong).write_bytes(content[wrong])
+    if wrong == "folder":
+        (folder / wrong).mkdir(exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    """A folder with a good file of each kind."""
+    folder = tmp_path_factory.mktemp("good")
+    make_good(folder)
     return folder
 
 
@@ -188,13 +204,8 @@ def test_a_full_disk_is_said_with_what_to_do(here, command):
 @pytest.mark.parametrize("wrong", ["missing", "empty", "cut", "bytes", "folder"])
 @pytest.mark.parametrize("command", READS)
 def test_what_cannot_be_read_is_said(here, command, wrong):
-    text = (here / "home.json").read_bytes()
-    content = {"empty": b"", "cut": text[: len(text) // 2], "bytes": b"\xff\xfe\x00\x80" * 20 + b"\n"}
-    if wrong in content:
-        (here / wrong).write_bytes(content[wrong])
-    if wrong == "folder":
-        (here / wrong).mkdir()
-    if command == "check-devices" and wrong in content:  # it lists what is wrong with a file
+    bad_file(here, wrong)
+    if command == "check-devices" and wrong in ("empty", "cut", "bytes"):  # it lists what is wrong with a file
         done = homerl(command, wrong)
         assert done.code == 2 and "error: " in done.out and not done.err
     elif (command, wrong) in ALONE:
