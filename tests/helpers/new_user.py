@@ -8,6 +8,7 @@ reason.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import subprocess
@@ -17,17 +18,27 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from test_bad_input import ALONE, READS, WRITES, bad_file, make_good
-from test_docs import EXIT, NOT_RUN, SHORTER, TRAINED, Block, blocks, of_table, program
+from types import ModuleType
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
+
+
+def tests_of(file: str) -> ModuleType:
+    """A file of tests as a module, whose tables are shared."""
+    spec = importlib.util.spec_from_file_location(f"of_{Path(file).stem}", ROOT / "tests" / file)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DOCS, BAD = tests_of("test_docs.py"), tests_of("homerl/test_bad_input.py")
 PAGES = ("README.md", "docs/first_hour.md")
 NAMED = re.compile(r"# ([\w./-]+\.(?:yaml|py))\n")  # the first line of a block that is to be saved
 ALL_KINDS = ("missing", "empty", "cut", "bytes", "folder")
 QUICK = {  # what a quick run adds to the long commands of pages
-    "./scripts/quickstart": SHORTER["accelerate launch recipes/quickstart.yaml"],
-    **SHORTER,
+    "./scripts/quickstart": DOCS.SHORTER["accelerate launch recipes/quickstart.yaml"],
+    **DOCS.SHORTER,
 }
 HOURS = 4
 FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "HOMERL_")  # of the environment that this runs in
@@ -113,7 +124,7 @@ def cloned(clone: Path) -> Row:
 
 def page_rows(shell: Shell, page: str, quick: bool) -> Iterator[Row]:
     """What the user does with a page: saves its files, and types its commands."""
-    for block in blocks(page):
+    for block in DOCS.blocks(page):
         if saved := NAMED.match(block.text):
             path = shell.folder / saved[1]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,23 +138,23 @@ def page_rows(shell: Shell, page: str, quick: bool) -> Iterator[Row]:
                 yield typed_row(shell, line, quick)
 
 
-def typed(block: Block) -> list[str]:
+def typed(block: Any) -> list[str]:
     """The lines of a block that are typed into a terminal."""
     lines = [line.removeprefix("$ ") for line in block.lines] if not block.language else []
-    return [line for line in lines if line.startswith(("source ", "export ")) or program(line)]
+    return [line for line in lines if line.startswith(("source ", "export ")) or DOCS.program(line)]
 
 
 def not_run(page: str, line: str) -> str | None:
     """Why a command of a page is not run here. What the tests of pages leave out is run, if only its length forbids it."""
-    why = of_table(NOT_RUN.get(page, {}), line)
-    return None if line.startswith(("./scripts/quickstart", "./scripts/homerl", "python ")) or why == TRAINED else why
+    why = DOCS.of_table(DOCS.NOT_RUN.get(page, {}), line)
+    return None if line.startswith(("./scripts/quickstart", "./scripts/homerl", "python ")) or why == DOCS.TRAINED else why
 
 
 def typed_row(shell: Shell, line: str, quick: bool) -> Row:
     """Run a command as it stands; in a quick run with what makes it short."""
-    command = f"{line} {(quick and of_table(QUICK, line)) or ''}".strip()
+    command = f"{line} {(quick and DOCS.of_table(QUICK, line)) or ''}".strip()
     code, said, seconds = shell.run(command)
-    wanted = (of_table(EXIT, line) or (0, ""))[0]
+    wanted = (DOCS.of_table(DOCS.EXIT, line) or (0, ""))[0]
     return Row(line, code, first_line(said), seconds, code == wanted and "Traceback" not in said)
 
 
@@ -160,15 +171,15 @@ def bad_rows(clone: Path, kinds: tuple[str, ...]) -> Iterator[Row]:
     """Each command with a place that cannot be written, and with files that cannot be read."""
     folder = clone.parent / "bad"
     folder.mkdir(exist_ok=True)
-    make_good(folder)
+    BAD.make_good(folder)
     (folder / "wall").touch()
     shell = Shell(folder, [f"source {clone}/.venv/bin/activate"])
-    for command, arguments in WRITES.items():
+    for command, arguments in BAD.WRITES.items():
         yield bad_row(shell, f"homerl {command} {arguments.format(out='wall/made')}")
     for kind in kinds:
-        bad_file(folder, kind)
-        for command, arguments in READS.items():
-            if (command, kind) not in ALONE:
+        BAD.bad_file(folder, kind)
+        for command, arguments in BAD.READS.items():
+            if (command, kind) not in BAD.ALONE:
                 yield bad_row(shell, f"homerl {command} {arguments.format(**{'in': kind})}")
 
 
