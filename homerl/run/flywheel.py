@@ -101,7 +101,7 @@ def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: C
     total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
     workers = (recipe.processes or 1) if recipe.cpu else 1
     with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
-        task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
+        task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
         running = [pool.submit(run_stage, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
         while not all(future.done() for future in running):
             wait(running, timeout=1)
