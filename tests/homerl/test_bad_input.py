@@ -232,6 +232,10 @@ def test_a_results_folder_that_was_cut_is_said_by_file_and_line(here):
         refused("bench rescore", str(path.parent))
 
 
+def test_a_file_that_is_of_no_results_is_named_not_its_folder(here):
+    assert refused("bench rescore", "home.json").startswith("homerl: home.json: no score stands beside this file")
+
+
 def test_a_baseline_without_its_package_is_said_before_anything_is_written(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "home_assistant_intents", None)
     monkeypatch.delitem(sys.modules, "homerl.worlds.homeenv.agents.hassil_agent", raising=False)

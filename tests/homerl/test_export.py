@@ -17,7 +17,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
+from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
@@ -234,6 +236,15 @@ def test_the_ids_of_the_example_have_the_form_of_training(ids: str, kept: str):
     played = recipe if kept == "recipe" else make_blueprint(recipe, "train", 1)
     told = world_of(recipe).card(played.model_dump(mode="json")).system
     assert ("- kitchen_ceiling_light" in told, "- kitchen ceiling light=1001" in told) == (ids == "slug", ids == "number")
+
+
+def test_the_ids_of_the_example_have_the_form_of_ones_own_home(tmp_path: Path):
+    told = {}
+    for ids in ("slug", "number"):
+        save_home(make_home(1, HomeRecipe(ids=ids)), tmp_path / ids / "home.json")
+        told[ids] = world_of({}).card({"home": {"files": [str(tmp_path / ids)]}}).system
+    assert "- kitchen_ceiling_light" in told["slug"] and "light=1001" in told["number"]
+    assert "light=1001" in world_of({}).card({"home": {"files": [str(tmp_path / "gone.json")]}}).system
 
 
 def test_the_card_shows_what_its_example_prints(run: Path, monkeypatch, capsys):

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
@@ -39,11 +41,22 @@ def card(recipe: Mapping[str, Any]) -> Card:
 
 
 def has_slugs(home: Mapping[str, Any]) -> bool:
-    """Whether the ids of the devices are words, in homes of this recipe or in this home."""
+    """Whether the ids of the devices are words, in homes of this recipe or in this home.
+
+    Of files it is the first that counts; where it is gone, ids are numbers.
+    """
+    files = [path for name in home.get("files") or () for path in home_files(Path(name))]
     devices = home.get("devices") or ()
-    if devices and isinstance(devices[0], Mapping):  # a home; a recipe has the fewest and the most here
-        return not str(devices[0]["did"]).isdigit()
-    return home.get("ids") == "slug"
+    if files:
+        ids = [device.did for device in load_home(files[0]).plan.devices]
+    else:  # a recipe has the fewest and the most devices here
+        ids = [str(device["did"]) for device in devices if isinstance(device, Mapping)]
+    return not ids[0].isdigit() if ids else home.get("ids") == "slug"
+
+
+def home_files(path: Path) -> list[Path]:
+    """The home file of this name, or those of a folder."""
+    return sorted(path.glob("*.json")) if path.is_dir() else [path] if path.is_file() else []
 
 
 def example(language: str, slugs: bool = False) -> Home:
