@@ -401,7 +401,7 @@ def fields(model: type) -> dict[str, Any]:
 def is_key(path: Iterable[str], models: Iterable[type] = tuple(KINDS.values())) -> bool:
     """Whether some kind of recipe has this key; `path` starts at the recipe's root."""
     first, *rest = path
-    if first == EVERY:  # a key that stands somewhere
+    if first == EVERY and models == tuple(KINDS.values()):  # a key that stands somewhere
         return bool(rest) and all(any(part in fields(model) for model in all_models()) for part in rest)
     annotations = [fields(model)[first] for model in models if first in fields(model)]
     if not rest:

@@ -166,7 +166,8 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
     if model:
         yield "Export the model", f"homerl export {out} --to {EXPORT}"
-        yield "Serve the export", f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
+        served = f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
+        yield "Serve the export, on a GPU with vLLM", served
     if run.rollouts:
         newest = max((run.out / "rlve/rollouts").glob("update_*.jsonl"))
         purpose = "Replay training dialogues and recompute their rewards"
