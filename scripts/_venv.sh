@@ -47,10 +47,19 @@ print(hashlib.sha256(b"\0".join([*((root / name).read_bytes() for name in files)
 PYTHON
 }
 
+# Prints what a person types so that `homerl` is found in the shell; nothing where it is found already.
+activation() {
+    [ "$(command -v homerl || true)" = "$venv/bin/homerl" ] && return
+    [ "$PWD" = "$root" ] || printf 'cd %q && ' "$root"
+    case $venv in "$root"/*) printf 'source %q' "${venv#"$root"/}/bin/activate" ;; *) printf 'source %q' "$venv/bin/activate" ;; esac
+}
+
 # ensure_venv EXTRAS: installs homerl, editable, with the extras ("", "[test]" or "[gpu]"), and puts the environment first on
 # the PATH.
 ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted
+    HOMERL_ACTIVATE=${HOMERL_ACTIVATE-$(activation)}  # a run says it at its end
+    export HOMERL_ACTIVATE
     if [ ! -x "$venv/bin/python" ]; then
         python=$(find_python)
         say "making the virtual environment $venv with $python"

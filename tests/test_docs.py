@@ -31,6 +31,7 @@ from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
 from homerl.cli.app import app
+from homerl.recipe.load import EVERY
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
 
@@ -51,8 +52,15 @@ NOT_RUN = {
     "README.md": {
         "./scripts/quickstart": "it installs an environment and takes an hour; SLOW has its recipe, made shorter",
         "./scripts/test": RECURSION,
+        "homerl chat runs/quickstart": TRAINED,
         "homerl export runs/rlve_full": HUB,
         "accelerate launch --num_processes": GPU,
+    },
+    "docs/first_hour.md": {
+        "./scripts/homerl": "it installs an environment; scripts/new_user runs it",
+        "python make_home.py": "these tests run the block above it",
+        "homerl export runs/mine": TRAINED,
+        "homerl chat runs/mine": TRAINED,
     },
     "CONTRIBUTING.md": {
         "./scripts/test": RECURSION,
@@ -117,6 +125,7 @@ SLOW = {  # commands of pages, by their starts
         "accelerate launch recipes/quickstart.yaml",
         "accelerate launch recipes/synth.yaml",
     ),
+    "docs/first_hour.md": ("accelerate launch recipes/own_home.yaml",),
     "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
@@ -148,7 +157,7 @@ SHORTER = {
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
-    "homerl check-devices": (2, ""),
+    "homerl check-devices my_devices/": (2, ""),
     "homerl schemas schemas": (0, "lamp-blueprint.v1.json"),
 }
 
@@ -402,6 +411,8 @@ def fields(model: type) -> dict[str, Any]:
 def is_key(path: Iterable[str], models: Iterable[type] = tuple(KINDS.values())) -> bool:
     """Whether some kind of recipe has this key; `path` starts at the recipe's root."""
     first, *rest = path
+    if first == EVERY and models == tuple(KINDS.values()):  # a key that stands somewhere
+        return bool(rest) and all(any(part in fields(model) for model in all_models()) for part in rest)
     annotations = [fields(model)[first] for model in models if first in fields(model)]
     if not rest:
         return bool(annotations)
@@ -515,6 +526,13 @@ def right_lamp(folder: Path) -> None:
     (folder / "my_devices/desk_lamp.yaml").write_text(lamp())
 
 
+def first_lamp(folder: Path) -> None:
+    (folder / "my_devices").mkdir()
+    (folder / "my_devices/desk_lamp.yaml").write_text(
+        next(block.text for block in blocks("docs/first_hour.md") if block.language == "yaml")
+    )
+
+
 def lamp_world(folder: Path) -> None:
     if not (folder / "tests").exists():
         (folder / "tests").mkdir()
@@ -539,7 +557,8 @@ BEFORE: dict[
     "HOMERL_WORLDS=tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
     "homerl export runs/quickstart": trained,
-    "homerl check-devices": broken_lamps,
+    "homerl check-devices my_devices/": broken_lamps,
+    "homerl check-devices my_devices": first_lamp,
     "from envs.homeenv import Entity": right_lamp,
 }
 

@@ -188,11 +188,11 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
     if recipe.coined:
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
     if recipe.ids == "slug":
-        furniture = _slugged(furniture)
+        furniture = slugged(furniture)
     return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)))
 
 
-def _slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
+def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
     used: Counter[str] = Counter()
     renamed = []

@@ -16,6 +16,7 @@ from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings
+from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import refuse_behaviours, suites, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
@@ -79,13 +80,17 @@ class SuiteSettings(Model):
     def _of_one_kind(self) -> SuiteSettings:
         if self.benchmark and (self.recipe != default_recipe() or self.first_seed):
             raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
-        world = suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe)
-        refuse_behaviours([world], self.user.behaviours)
+        refuse_behaviours([self.world], self.user.behaviours)
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
         if self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:
             raise ValueError(f"'{self.benchmark}' has no easier half")
         return self
+
+    @property
+    def world(self) -> WorldAdapter:
+        """The world of the tasks."""
+        return suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe)
 
 
 class BenchSettings(Model):
@@ -101,8 +106,23 @@ class BenchSettings(Model):
 
 
 class BenchRecipe(Base):
-    """A benchmark of a model on held-out suites."""
+    """A benchmark of a model, or of an agent that needs none, on held-out suites."""
 
     run: Literal["bench"] = Field(description="Kind of the run.")
-    model: ModelSettings = Field(description="The model that is evaluated.")
+    model: ModelSettings | None = Field(None, description="The model that is evaluated.")
+    agent: str | None = Field(
+        None, description="A baseline of each suite's world, such as `expert`, that is evaluated in place of a `model`."
+    )
     bench: BenchSettings = Field(BenchSettings(), description="How the model is evaluated, and on what.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> BenchRecipe:
+        if (self.model is None) == (self.agent is None):
+            raise ValueError("name a `model` or an `agent`, one of both")
+        for suite in self.bench.suites:
+            known = suite.world.baselines
+            if self.agent is not None and self.agent not in known:
+                raise ValueError(
+                    f"there is no agent '{self.agent}' for the suite {suite.name} (there is {', '.join(known)})"
+                )
+        return self

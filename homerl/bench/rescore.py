@@ -26,6 +26,9 @@ UNSEEN = ("tokens", "prompt_tokens", "run")
 def rescore(run: Path) -> str:
     """Replay a run and return a line that says that the score agrees; `InputError` names the first difference."""
     folder = run.parent if run.is_file() else run
+    if run.is_file() and not (folder / "score.json").is_file():
+        remedy = "name a folder of `bench run`, or the trajectories.jsonl in it"
+        raise InputError("no score stands beside this file", str(run), remedy)
     stored_score = read_facts(folder, "score.json")
     by = stored_score.get("judge", {}).get("by")
     results = read_results(folder)

@@ -94,7 +94,7 @@ def init(folder: Path) -> None:
 @app.command("export")
 def export_command(
     run: Path,
-    to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
+    to: Annotated[str, typer.Option(help="a folder, made if missing; with --push a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
     base: Annotated[str | None, typer.Option(help="the base model, if the adapter's own record of it leads nowhere")] = None,
@@ -234,6 +234,20 @@ def reference_command(
     else:
         write_atomic(out, reference())
         console.print(f"{out}: every key of every kind of recipe")
+
+
+@app.command("glossary")
+def glossary_command(
+    out: Annotated[Path | None, typer.Option(help="a file; printed if left out")] = None,
+) -> None:
+    """Print what the words and abbreviations of pages and reports mean (Markdown)."""
+    from homerl.view.glossary import page
+
+    if out is None:
+        print(page(), end="")
+    else:
+        write_atomic(out, page())
+        console.print(f"{out}: what words and abbreviations mean")
 
 
 @app.command("serve-user", context_settings=OVERRIDES)

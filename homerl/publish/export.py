@@ -1,7 +1,8 @@
 """Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card; and GGUF.
 
-Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; the folder
-appears under its name as a whole or not at all; only content of that folder is uploaded.
+Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; it answered the
+example of its card, or the card says why not; the folder appears under its name as a whole or not at all; only content of
+that folder is uploaded.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from homerl import __version__
 from homerl.play.messages import IM_END, plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
-from homerl.publish.model_card import HUB_ID, Facts, gather, model_card
+from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, shown
 from homerl.publish.ollama import modelfile
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
 from homerl.train.sizes import holds_model
+from homerl.worlds.contract import Card
 
 MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
 STALE = [
@@ -35,6 +37,13 @@ STALE = [
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
 SENTENCE = "Turn on the light."
+ANSWERED = """When this card was made, the example printed:
+
+````text
+{said}
+````"""
+NOT_RUN = "The example was not run when this card was made: {why}."
+ON_CPU = 1_000_000_000  # parameters of a model that answers an example on the CPU in seconds
 
 
 def export(
@@ -49,18 +58,18 @@ def export(
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
-    `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, or a hub id
-    `org/name`; then the folder is RUN/export/name, and `push` uploads it. A missing repository is created, private or
-    public. With `private`, an existing public repository is refused. An earlier export in the folder is replaced; other
-    content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the hub id or folder of the
-    model that training started from, if the run's own record leads nowhere. Raises `InputError` for everything that
-    cannot be exported. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
+    `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, which is made with
+    those above it; with `push` it is a hub id `org/name`, and the folder that is uploaded is RUN/export/name. A missing
+    repository is created, private or public. With `private`, an existing public repository is refused. An earlier export
+    in the folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is
+    the hub id or folder of the model that training started from, if the run's own record leads nowhere. Raises `InputError`
+    for everything that cannot be exported. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
     """
     run = Path(run)
     check_gguf(gguf, adapter)
     stage = find_stage(run)
-    folder, repo = destination(run, to)
-    _check_destination(folder, repo, push)
+    folder, repo = destination(run, to, push)
+    _check_destination(folder, repo)
     facts = gather(stage, repo or folder.name, base, license)
     tokenizer = exported_tokenizer(stage / "model")
     model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
@@ -92,11 +101,14 @@ def find_stage(run: Path) -> Path:
     raise InputError("there is no trained model here", str(run), remedy)
 
 
-def destination(run: Path, to: str) -> tuple[Path, str | None]:
-    """(folder, hub id or None). `a/b` is a hub id, unless a folder `a` exists here; `./a/b` is always a folder."""
-    if HUB_ID.fullmatch(to) and not Path(to).parent.exists():
-        return run / "export" / to.split("/")[1], to
-    return Path(to).expanduser().absolute(), None
+def destination(run: Path, to: str, push: bool) -> tuple[Path, str | None]:
+    """(folder, hub id or None): what is pushed goes to a hub id, and all else to a folder of that path."""
+    if not push:
+        return Path(to).expanduser().absolute(), None
+    if not HUB_ID.fullmatch(to):
+        remedy = "give --to org/name, or leave --push out to write a folder"
+        raise InputError("this is no hub id, and only a hub id can be pushed to", to, remedy)
+    return run / "export" / to.split("/")[1], to
 
 
 def check_gguf(kind: str | None, adapter: bool) -> None:
@@ -110,16 +122,13 @@ def check_gguf(kind: str | None, adapter: bool) -> None:
     require_gguf()
 
 
-def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
+def _check_destination(folder: Path, repo: str | None) -> None:
     """Refuse, before any work, a destination that could not be written or uploaded to."""
     free = not folder.exists() or (folder / MARK).is_file() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
         remedy = "give another name, or move it away"
         raise InputError("what stands here is no earlier export", str(folder), remedy)
-    if push and repo is None:
-        remedy = "give --to org/name (where no folder `org` stands), or leave --push out"
-        raise InputError("this is a folder, and only a hub id can be pushed to", str(folder), remedy)
-    if push:
+    if repo:
         check_token(repo)
 
 
@@ -257,9 +266,30 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     tokenizer.chat_template = plain_template(tokenizer.chat_template)
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
-    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf))
+    answer = answered(model, tokenizer, shown(facts))
+    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer))
     known = json.dumps({"homerl": __version__} | asdict(facts), indent=1)
     write_atomic(folder / MARK, known + "\n")
+
+
+def answered(model: Any, tokenizer: Any, card: Card) -> str:
+    """What the model answers to the example of its card, or why it was not asked, in Markdown."""
+    import torch
+
+    messages = [{"role": "system", "content": card.system}, {"role": "user", "content": card.utterance}]
+    asked = tokenizer.apply_chat_template(
+        messages, tools=list(card.tools), add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
+    if longest and length >= longest:
+        return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")
+    large, device = model.num_parameters() > ON_CPU, model.device
+    if large and not torch.cuda.is_available():
+        return NOT_RUN.format(why=f"the model has {model.num_parameters():,} parameters, and this machine has no GPU")
+    on = "cuda" if large else device
+    output = model.to(on).generate(**asked.to(on), max_new_tokens=MOST, do_sample=False)
+    model.to(device)
+    return ANSWERED.format(said=tokenizer.decode(output[0, length:]).strip())
 
 
 def _put_in_place(making: Path, folder: Path) -> None:

@@ -138,6 +138,8 @@ simulated homes.
 {{ text }}
 {% endfor %}"""
 
+MOST = 256  # tokens of the example's answer
+
 USE = """The system prompt {told}. The model answers {answers}.
 
 ```python
@@ -156,7 +158,7 @@ messages = [
 inputs = tokenizer.apply_chat_template(
     messages, tools=tools, add_generation_prompt=True, return_tensors="pt", return_dict=True
 )
-output = model.generate(**inputs, max_new_tokens=256, do_sample=False)
+output = model.generate(**inputs, max_new_tokens={most}, do_sample=False)
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :]))
 ```"""
 
@@ -180,8 +182,9 @@ ollama create {name} -f Modelfile               # then: ollama run {name}; http:
 ```"""
 
 
-def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None) -> str:
-    """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file."""
+def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "") -> str:
+    """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file.
+    `answer` says what the model answered to the example, or why it was not asked."""
     from huggingface_hub import ModelCard, ModelCardData
 
     results = eval_results(facts.scores)
@@ -190,14 +193,14 @@ def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None) 
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
         license=facts.license,
-        language=_card(facts).language,
+        language=shown(facts).language,
         base_model=facts.base,
         tags=["homerl", "smart-home", "agent", "tool-use", *stages],
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    sections = [(title, text) for title, text in _sections(facts, adapter, gguf) if text]
-    acts = "in one JSON answer to each request" if _card(facts).one_answer else "by calling tools"
+    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer) if text]
+    acts = "in one JSON answer to each request" if shown(facts).one_answer else "by calling tools"
     filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
 
@@ -223,9 +226,9 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(facts: Facts, adapter: bool, gguf: str | None) -> Iterator[tuple[str, str]]:
+def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
-    yield "Use", _use(facts, adapter)
+    yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), answer)))
     yield "Serve", _serve(facts, adapter)
     yield "Run at home", LOCAL.format(file=gguf, name=facts.name.split("/")[-1].lower()) if gguf else ""
     yield "Data", _data(facts)
@@ -260,24 +263,23 @@ def _percent(share: float | None) -> str:
 
 
 def _use(facts: Facts, adapter: bool) -> str:
-    shown = _card(facts)
+    card = shown(facts)
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
     return USE.format(
-        told=shown.told,
-        answers=shown.answers,
+        told=card.told,
+        answers=card.answers,
         name=facts.name,
+        most=MOST,
         auto=auto,
         imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
-        tools="\n".join(
-            f"    {dict(tool)!r}," for tool in shown.tools
-        ),  # Python's own words: JSON's true and false are none
-        system=repr(shown.system),
-        utterance=repr(shown.utterance),
+        tools="\n".join(f"    {dict(tool)!r}," for tool in card.tools),  # Python's own words: JSON's true and false are none
+        system=repr(card.system),
+        utterance=repr(card.utterance),
     )
 
 
-def _card(facts: Facts) -> Card:
+def shown(facts: Facts) -> Card:
     """What the card shows of the world that the model was last trained on; of a mixture, of its first part."""
     played = parts_in(facts.played)[0]
     return world_of(played).card(played)
@@ -287,7 +289,7 @@ def _serve(facts: Facts, adapter: bool) -> str:
     on_base = (
         f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n    --chat-template chat_template.jinja"
     )
-    return SERVE.format(model=on_base if adapter else facts.name, answers=ONE_ANSWER if _card(facts).one_answer else CALLS)
+    return SERVE.format(model=on_base if adapter else facts.name, answers=ONE_ANSWER if shown(facts).one_answer else CALLS)
 
 
 def _data(facts: Facts) -> str:

@@ -5,6 +5,7 @@ Invariants:
 - A mapping that names a source (`world`, `worlds`, `file` or `files`) replaces the base's mapping completely, unless the
   base names the same source. Keys of one source have no meaning for another.
 - Command-line overrides (`--train.learning_rate 2e-6`) come last; their values are parsed as YAML.
+- `--every.intents '[2, 3]'` overrides a key at every place where the recipe writes it, in items of lists too.
 - Every key of the result has its place: file and line, or the command line.
 - No keys are known here except those that name a source. `envs.documents.validate` refuses unknown keys.
 """
@@ -18,6 +19,7 @@ from envs.documents import Document, InputError, KeyPath, read_yaml
 from envs.documents.explain import did_you_mean
 
 COMMAND_LINE = "command line"
+EVERY = "every"  # the first word of an override of a key wherever it stands
 SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
 
 
@@ -25,7 +27,10 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Documen
     """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
     document = _extended(find_recipe(path), ())
     for key, value in _sources_first(parse_overrides(overrides)):
-        document = overlay(document, _as_document(document, key, value))
+        if key[0] == EVERY:
+            document = _everywhere(document, key[1:], value)
+        else:
+            document = overlay(document, _as_document(document, key, value))
     return document.data, document
 
 
@@ -156,6 +161,33 @@ def _value(flag: str, text: str) -> Any:
     except InputError as error:
         what = f"the value of {flag} is {error.what}"
         raise InputError(what, COMMAND_LINE, "put quotes around it") from None
+
+
+def _everywhere(document: Document, key: tuple[str, ...], value: Any) -> Document:
+    """The document with `value` at each of its key paths that end with `key`. Raises `InputError` if there is none."""
+    ending = {path for path in document.lines if key and path[-len(key) :] == key}
+    places = [
+        path for path in document.lines if path in ending and not any(path[:size] in ending for size in range(len(path)))
+    ]
+    if not places:
+        known = sorted({path[-1] for path in document.lines if path and isinstance(path[-1], str)})
+        flag = ".".join((f"--{EVERY}", *key))
+        raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, did_you_mean((key or ("",))[-1], known))
+    data = document.data
+    for path in places:
+        data = _put(data, path, value)
+    kept = {path: line for path, line in document.lines.items() if not any(path[: len(at)] == at for at in places)}
+    origins = {path: document.origins[path] for path in kept if path in document.origins}
+    return Document(document.path, data, kept | dict.fromkeys(places, 0), origins | dict.fromkeys(places, COMMAND_LINE))
+
+
+def _put(data: Any, path: KeyPath, value: Any) -> Any:
+    """A copy of the data in which `value` is merged at a path that is there."""
+    if not path:
+        return _merge(data, value)
+    first, *rest = path
+    new = _put(data[first], tuple(rest), value)
+    return [*data[:first], new, *data[first + 1 :]] if isinstance(data, list) else {**data, first: new}
 
 
 def _as_document(base: Document, key: tuple[str, ...], value: Any) -> Document:

@@ -1,8 +1,9 @@
-"""Benchmarks of a model that this process loads."""
+"""Benchmarks of a model that this process loads, or of an agent that needs none."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +14,49 @@ from homerl.terminal.progress import progress_bar
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
-    """Play every suite of the recipe with its model; write results to `out/bench/<suite>` and return the scores."""
+    """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
+    players, scores = _of_model(recipe) if recipe.model else _baseline(recipe), {}
+    for suite in recipe.bench.suites:
+        factories, pace = players(suite)
+        with progress_bar() as bar:
+            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=_shown(recipe))
+            scores[suite.name] = run_suite(
+                episodes_of(suite, recipe.bench.limits),
+                factories,
+                recipe.out / "bench" / suite.name,
+                pace,
+                lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
+            )
+    return scores
+
+
+Players = Callable[[SuiteSettings], tuple[ParticipantFactories, Pace]]
+
+
+def _of_model(recipe: BenchRecipe) -> Players:
+    """The recipe's model as agent, loaded once."""
     import torch
 
     from homerl.agents.guest import agents_with
     from homerl.agents.policy import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
 
-    tokenizer = load_tokenizer(recipe.model.name, own=True)
-    model = load_policy(recipe.model, recipe.model.name).to("cpu" if recipe.cpu else "cuda").eval()
-    settings, scores = recipe.bench, {}
+    name, settings = recipe.model.name, recipe.bench
+    tokenizer = load_tokenizer(name, own=True)
+    model = load_policy(recipe.model, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
-    for suite in settings.suites:
-        with progress_bar() as bar:
-            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
-            scores[suite.name] = run_suite(
-                episodes_of(suite, settings.limits),
-                ParticipantFactories(agents_with(engine, tokenizer), identity=identity(recipe)),
-                recipe.out / "bench" / suite.name,
-                Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first)),
-                lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
-            )
-    return scores
+    factories = ParticipantFactories(agents_with(engine, tokenizer), identity=identity(recipe))
+    pace = Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
+    return lambda suite: (factories, pace)
+
+
+def _baseline(recipe: BenchRecipe) -> Players:
+    """The agent that the recipe names, of each suite's world."""
+    return lambda suite: (ParticipantFactories(suite.world.baselines[recipe.agent], identity=recipe.agent), Pace())
+
+
+def _shown(recipe: BenchRecipe) -> str:
+    return Path(recipe.model.name).parent.name if recipe.model else str(recipe.agent)
 
 
 def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:

@@ -1,4 +1,4 @@
-"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model.
+"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model, and of the expert as their upper bound.
 
 Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists is
 never run again, so the same command resumes.
@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -27,6 +27,7 @@ from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+EXPERT = "expert"  # the baseline of every world that knows the solution
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
@@ -46,7 +47,17 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     report = write_report(recipe.out)
     console.print(report.table)
     console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
-    console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
+    for line in next_lines(report.next, os.environ.get("HOMERL_ACTIVATE", "")):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:
+    """What a person may do next, ready to be typed. `activate` is a command that the shell needs first, or empty."""
+    yield "next:"
+    if activate:
+        yield f"  {activate}   # once in each shell; ./scripts/homerl needs no activation"
+    for purpose, command in commands:
+        yield f"  {command}   # {purpose[0].lower()}{purpose[1:]}"
 
 
 def is_done(stage: dict[str, Any], product: Path) -> bool:
@@ -84,13 +95,13 @@ def require_product(product: Path) -> None:
 
 
 def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
-    """Benchmark the models concurrently (one for each process on a CPU) with one progress bar."""
+    """Benchmark the models and the expert concurrently (one for each process on a CPU) with one progress bar."""
     if not todo:
         return
     total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
     workers = (recipe.processes or 1) if recipe.cpu else 1
     with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
-        task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
+        task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
         running = [pool.submit(run_stage, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
         while not all(future.done() for future in running):
             wait(running, timeout=1)
@@ -122,14 +133,13 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
     sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
+    last = data["bench"]["suites"][-1]["name"]
+    yield stage("bench", EXPERT, model=None, agent=EXPERT, bench=data["bench"]), out / EXPERT / "bench" / last / "score.json"
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
         most = recipe.untrained_tasks if name == "untrained" else None
         bench, settings = at_most(data["bench"], most), model | {"name": weights, "lora": None}
-        yield (
-            stage("bench", name, model=settings, bench=bench),
-            out / name / "bench" / bench["suites"][-1]["name"] / "score.json",
-        )
+        yield stage("bench", name, model=settings, bench=bench), out / name / "bench" / last / "score.json"
 
 
 def at_most(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:

@@ -28,8 +28,9 @@ Every key of every kind of [recipe](recipes.md). `scripts/regenerate` writes thi
 [JSON Schema](schemas/recipe.v1.json) of the same for editors (`homerl schemas`).
 
 A file writes a key within its sections, the command line by its whole path: `--rlve.kl 0.01`. `[]` in a path is any item of
-a list; the command line replaces lists whole. `NAME` in a path is a name of your own. A default of `{}` is a section with
-the defaults of its own keys. A section that stands at several places is listed once.
+a list; the command line replaces lists whole, but `--every.intents` sets a key in their items too. `NAME` in a path is a
+name of your own. A default of `{}` is a section with the defaults of its own keys. A section that stands at several places
+is listed once. The [glossary](glossary.md) has the words.
 """
 ITEM = {"array": "[]", "object": ".NAME"}  # what stands in a path for an item of a list, or of a mapping by names
 COLUMNS = ("key", "type", "default", "")

@@ -18,6 +18,7 @@ from homerl.play.dialogue import Dialogue
 from homerl.play.trajectory import from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
+from homerl.view.glossary import glossary_of
 from homerl.view.page import percent, readable
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
@@ -35,7 +36,9 @@ def render(report: BenchReport) -> str:
     """The page as HTML."""
     categories, rows = report.printed()
     shown = list(entries(report))
-    return template(Path(__file__).with_name("bench.html.jinja"), percent=percent).render(
+    words = glossary_of(report.world)
+    filters = {"percent": percent, "explained": words.explained, "full": words.in_full, "meaning": words.meaning}
+    return template(Path(__file__).with_name("bench.html.jinja"), **filters).render(
         report=report,
         score=report.score,
         parts=parts(report.score),

@@ -19,6 +19,7 @@ from rich.text import Text
 from envs.documents import write_atomic
 from homerl.view.bench_page import errors, overall, render
 from homerl.view.bench_results import BenchReport, Row, groups, says_judge
+from homerl.view.glossary import glossary_of
 
 FREQUENT = 5  # reasons of left-out episodes that are named
 MANY = 8  # most columns that a terminal shows in full
@@ -61,13 +62,13 @@ def tables(report: BenchReport) -> Group:
 def _success(report: BenchReport) -> Table:
     score = report.score
     table = Table("", *_right("n", "success %", "95 %"), title=f"{report.suite}, {report.setting}: {report.model}")
-    group = None
+    group, words = None, glossary_of(report.world)
     for label, value, row in groups(score):
         if group not in (None, label):
             table.add_section()
         group = label
         low, high = row["interval"]
-        name = value.replace("_", " ") or (report.part and "these tasks") or "overall"
+        name = words.in_full(value.replace("_", " ")) or (report.part and "these tasks") or "overall"
         table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
     notes = [report.part] if report.part else []
     notes += [f"{score.get('tool_calls', 0):.2f} tool calls", f"{score.get('tokens', 0):.0f} tokens a task"]

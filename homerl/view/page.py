@@ -19,8 +19,10 @@ from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
-from homerl.view.run import MODELS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
-from homerl.worlds.registry import world_of
+from homerl.view.glossary import glossary_of
+from homerl.view.run import PLAYERS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import default_world, world_of
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ class Figure:
 
 def render(run: Run) -> str:
     """The page as HTML."""
+    words = glossary_of(world_in(run))
     filters = {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
+    filters |= {"explained": words.explained, "full": words.in_full}
     return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,
-        models=MODELS,
+        players=PLAYERS,
         bar=charts.interval_bar,
         facts=list(facts(run)),
         sft=drawn(sft_figures(run.sft)),
@@ -50,6 +54,11 @@ def render(run: Run) -> str:
         rollouts=[readable(trajectory) for trajectory in run.rollouts],
         commands=list(commands(run)),
     )
+
+
+def world_in(run: Run) -> WorldAdapter:
+    """The world whose words a run's report needs: that of the dialogues which it shows."""
+    return world_of(run.examples[0].blueprint) if run.examples else default_world()
 
 
 def readable(trajectory: Trajectory) -> Dialogue:
@@ -156,8 +165,10 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
     if run.recipe and run.shown_model != "rlve":
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
     if model:
+        yield "Talk with the model", f"homerl chat {out}"
         yield "Export the model", f"homerl export {out} --to {EXPORT}"
-        yield "Serve the export", f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
+        served = f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
+        yield "Serve the export, on a GPU with vLLM", served
     if run.rollouts:
         newest = max((run.out / "rlve/rollouts").glob("update_*.jsonl"))
         purpose = "Replay training dialogues and recompute their rewards"

@@ -16,16 +16,18 @@ from rich.table import Table
 from rich.text import Text
 
 from envs.documents import write_atomic
-from homerl.view.page import percent, points, render
-from homerl.view.run import MODELS, Row, Run, kinds, read_run
+from homerl.view.glossary import glossary_of
+from homerl.view.page import commands, percent, points, render, world_in
+from homerl.view.run import MODELS, PLAYERS, Row, Run, kinds, read_run
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """The tables to print, and the path of the page."""
+    """The tables to print, the path of the page, and (purpose, command) of possible next steps."""
 
     table: RenderableType
     page: Path
+    next: tuple[tuple[str, str], ...]
 
 
 def write_report(out: Path) -> RunReport:
@@ -33,12 +35,12 @@ def write_report(out: Path) -> RunReport:
     run = read_run(out)
     page = out / "report.html"
     write_atomic(page, render(run).encode("utf-8", "replace"))
-    return RunReport(Group(score_table(run), *kind_tables(run)), page)
+    return RunReport(Group(score_table(run), *kind_tables(run)), page, tuple(commands(run)))
 
 
 def score_table(run: Run) -> Table:
-    """One row for each model; Φ, tool calls and tokens are those of the first suite."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """One row for each model and one for the expert; Φ, tool calls and tokens are those of the first suite."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # within 80 columns
     table.caption, table.caption_justify, table.caption_style = caption(run), "left", ""
     table.add_column("model")
     for suite, by_model in run.scores.items():
@@ -46,9 +48,11 @@ def score_table(run: Run) -> Table:
         table.add_column(Text(f"{suite}\nsuccess, n={tasks}"), justify="right")
     for name in ("Φ\nalone", "tool\ncalls", "\ntokens"):
         table.add_column(name, justify="right")
-    for model, name in MODELS.items():
+    for model, name in PLAYERS.items():
         if any(model in by_model for by_model in run.scores.values()):
-            table.add_row(name, *cells(run, model), style="bold" if model == run.shown_model else "")
+            if model not in MODELS:
+                table.add_section()
+            table.add_row(name.replace(" (", "\n("), *cells(run, model), style="bold" if model == run.shown_model else "")
     return table
 
 
@@ -60,7 +64,8 @@ def cells(run: Run, model: str) -> Iterator[Text]:
         yield success_cell(by_model.get(model, {}), most)
     first = suites[0].get(model, {})
     for key, say in (("phi", percent), ("tool_calls", "{:.2f}".format), ("tokens", "{:.1f}".format)):
-        yield Text(say(first[key]) if key in first else "")
+        known = key in first and (model in MODELS or key != "tokens")  # the expert samples none
+        yield Text(say(first[key]) if known else "")
 
 
 def success_cell(score: Row, tasks: int | None = None) -> Text:
@@ -86,6 +91,9 @@ def kind_tables(run: Run) -> Iterator[Table]:
         for name, by in found.items():
             n = max(score["n"] for score in by.values())
             table.add_row(name, str(n), *(success_cell(by.get(model, {})) for model in models))
+        words = glossary_of(world_in(run))
+        full = [words.in_full(name) for name in found if words.in_full(name) != name]
+        table.caption, table.caption_justify, table.caption_style = ", ".join(full) or None, "left", "dim"
         yield table
 
 

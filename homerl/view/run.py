@@ -21,6 +21,7 @@ from homerl.bench.score import paired_difference
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
+PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
 EXAMPLES = 3
 Row = Mapping[str, Any]
 
@@ -43,6 +44,11 @@ class Run:
     shown_model: str | None
     examples: tuple[Trajectory, ...]
     rollouts: tuple[Trajectory, ...]
+
+    @property
+    def has_expert(self) -> bool:
+        """Whether the upper bound was played."""
+        return any("expert" in by_model for by_model in self.scores.values())
 
 
 def read_run(out: Path) -> Run:
@@ -136,7 +142,7 @@ def _suites(recipe: Row) -> list[str]:
 
 def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
     found: dict[str, dict[str, Row]] = {}
-    for model in MODELS:
+    for model in PLAYERS:
         for path in sorted((out / model / "bench").glob("*/score.json")):
             found.setdefault(path.parent.name, {})[model] = _mapping(path)
     ranks = {name: rank for rank, name in enumerate(order)}

@@ -39,7 +39,7 @@ class ExpertConfig(Model):
     styles: dict[str, float] = Field(
         {"snippet": 1.0},
         description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
-        "`query_first` reads a device before it acts, `sweeping` makes all calls that may help at once, even if it is minimal.",
+        "`query_first` reads a device before it acts, `sweeping` makes all calls that may help, even if it is minimal.",
     )
     minimal: bool = Field(
         False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."

@@ -47,6 +47,7 @@ WRITES = {
     "init": "{out}",
     "schemas": "{out}",
     "reference": "--out {out}.md",
+    "glossary": "--out {out}.md",
     "diversity": "--homes 1 --each 2 --out {out}.json",
     "import-ha": "recorded --out {out}.json",
     "synth": f"{ROOT}/recipes/synth.yaml {SMALL} --out {{out}}",
@@ -65,6 +66,8 @@ WRITES = {
     "personalhome household": "3 --json {out}.json",
 }
 READS = {
+    "chat": "{in}",
+    "serve": "{in}",
     "check-home": "{in}",
     "check-devices": "{in}",
     "check": "{in}",
@@ -130,10 +133,8 @@ def commands() -> frozenset[str]:
     return frozenset(leaves(typer.main.get_command(app), ""))
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory) -> Path:
-    """A folder with a good file of each kind."""
-    folder = tmp_path_factory.mktemp("good")
+def make_good(folder: Path) -> None:
+    """Put a good file of each kind into a folder; `scripts/new_user` does so too."""
     assert homerl("make-home", folder / "home.json", "--devices", "3-3").code == 0
     made = SUITES["smh-bench"]
     write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
@@ -141,11 +142,28 @@ def good(tmp_path_factory) -> Path:
     (folder / "episode.json").write_text(json.dumps(episode))
     assert homerl("bench", "run", folder / "few.jsonl", "--model", "nothing", "--out", folder / "played").code == 0
     (folder / "log.jsonl").touch()
-    (folder / "flywheel/rlve/model").mkdir(parents=True)
+    (folder / "flywheel/rlve/model").mkdir(parents=True, exist_ok=True)
     (folder / "flywheel/rlve/model/config.json").write_text("{}")
-    (folder / "recorded").mkdir()
+    (folder / "recorded").mkdir(exist_ok=True)
     listing = ROOT / "tests/homerl/homeassistant/recorded/listing.json.gz"
     (folder / "recorded/listing.json").write_bytes(gzip.decompress(listing.read_bytes()))
+
+
+def bad_file(folder: Path, wrong: str) -> None:
+    """Put what cannot be read, named by what is wrong with it, into a folder with good files; `missing` is nothing."""
+    text = (folder / "home.json").read_bytes()
+    content = {"empty": b"", "cut": text[: len(text) // 2], "bytes": b"\xff\xfe\x00\x80" * 20 + b"\n"}
+    if wrong in content:
+        (folder / wrong).write_bytes(content[wrong])
+    if wrong == "folder":
+        (folder / wrong).mkdir(exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    """A folder with a good file of each kind."""
+    folder = tmp_path_factory.mktemp("good")
+    make_good(folder)
     return folder
 
 
@@ -191,13 +209,8 @@ def test_a_full_disk_is_said_with_what_to_do(here, command):
 @pytest.mark.parametrize("wrong", ["missing", "empty", "cut", "bytes", "folder"])
 @pytest.mark.parametrize("command", READS)
 def test_what_cannot_be_read_is_said(here, command, wrong):
-    text = (here / "home.json").read_bytes()
-    content = {"empty": b"", "cut": text[: len(text) // 2], "bytes": b"\xff\xfe\x00\x80" * 20 + b"\n"}
-    if wrong in content:
-        (here / wrong).write_bytes(content[wrong])
-    if wrong == "folder":
-        (here / wrong).mkdir()
-    if command == "check-devices" and wrong in content:  # it lists what is wrong with a file
+    bad_file(here, wrong)
+    if command == "check-devices" and wrong in ("empty", "cut", "bytes"):  # it lists what is wrong with a file
         done = homerl(command, wrong)
         assert done.code == 2 and "error: " in done.out and not done.err
     elif (command, wrong) in ALONE:
@@ -222,6 +235,10 @@ def test_a_results_folder_that_was_cut_is_said_by_file_and_line(here):
         assert str(path) in refused("bench rescore", str(path.parent))
         path.unlink()
         refused("bench rescore", str(path.parent))
+
+
+def test_a_file_that_is_of_no_results_is_named_not_its_folder(here):
+    assert refused("bench rescore", "home.json").startswith("homerl: home.json: no score stands beside this file")
 
 
 def test_a_baseline_without_its_package_is_said_before_anything_is_written(here, monkeypatch):

@@ -1,9 +1,13 @@
 """Recipes: extension, overrides, and places that stay true through both."""
 
+import re
+import shlex
 from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
+from command import homerl
 from pydantic import BaseModel
 
 from envs.documents import InputError, validate
@@ -70,6 +74,41 @@ def test_overrides_lie_on_top(tmp_path: Path) -> None:
     assert document.where(("train",)) == f"{recipe}:2"
     assert config.load(recipe, ["--train", "{steps: 4}"])[0]["train"]["learning_rate"] == 1e-6
     assert config.load(recipe, ["--train.steps", "1", "--train.steps", "2"])[0]["train"]["steps"] == 2
+
+
+SUITES = """seed: 1
+easy: &easy {intents: [1, 2], home: {rooms: 2, ids: slug}}
+bench:
+  suites:
+    - {name: a, recipe: {<<: *easy}}
+    - {name: b, recipe: {<<: *easy, intents: [1, 1]}}
+"""
+
+
+def test_every_place_of_a_key_is_overridden_in_lists_and_behind_anchors(tmp_path: Path) -> None:
+    recipe = write(tmp_path, base=SUITES)
+    data, document = config.load(recipe, ["--every.intents", "[2, 3]", "--every.recipe.home", "{rooms: 5}"])
+    suites = [suite["recipe"] for suite in data["bench"]["suites"]]
+    assert [part["intents"] for part in (data["easy"], *suites)] == [[2, 3]] * 3
+    assert data["easy"]["home"] == {"rooms": 2, "ids": "slug"} and suites[0]["home"] == {"rooms": 5, "ids": "slug"}
+    assert document.where(("bench", "suites", 1, "recipe", "intents")) == "command line"
+    assert document.where(("bench", "suites", 0, "recipe", "home", "rooms")) == "command line"
+    assert document.where(("seed",)) == f"{recipe}:1"
+    assert config.load(recipe, ["--every.intents", "[2, 3]", "--easy.intents", "[9, 9]"])[0]["easy"]["intents"] == [9, 9]
+    for wrong, says in (("--every.intent", "did you mean intents?"), ("--every", "writes no such key")):
+        with pytest.raises(InputError) as caught:
+            config.load(recipe, [wrong, "1"])
+        assert str(caught.value).startswith("command line: --every") and says in str(caught.value)
+
+
+def test_the_harder_run_of_the_readme_is_harder_in_every_stage() -> None:
+    (line,) = re.findall(r"^accelerate launch (recipes/quickstart.yaml .*)$", (ROOT / "README.md").read_text(), re.M)
+    done = homerl("check", *shlex.split(line))
+    assert done.code == 0, done.err
+    made = yaml.safe_load(done.out)
+    tasks = [*made["synth"]["curriculum"], made["synth"]["recipe"], made["blueprints"]["recipe"]]
+    tasks += [suite["recipe"] for suite in made["bench"]["suites"]]
+    assert len(tasks) == 6 and all(task["intents"] == [2, 3] for task in tasks)
 
 
 @pytest.mark.parametrize(

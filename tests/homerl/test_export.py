@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,15 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
+from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
 from homerl.play.messages import chat_template, plain_template
-from homerl.publish.export import destination, export
+from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
-from homerl.worlds.registry import begin, make_blueprint
+from homerl.worlds.registry import begin, make_blueprint, world_of
 
 ROOT = Path(__file__).parents[2]
 TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
@@ -85,6 +88,12 @@ def flywheel(model: Path) -> Path:
 @pytest.fixture(scope="module")
 def exported(flywheel: Path) -> Path:
     return export(flywheel, str(flywheel.parent / "my-agent"))
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    """An untrained model says nothing that is worth 256 tokens."""
+    monkeypatch.setattr("homerl.publish.export.MOST", 8)
 
 
 @pytest.fixture
@@ -219,6 +228,44 @@ def test_card_shows_what_agents_of_the_recipe_are_told(
     one_answer = recipe.get("toolset") == "direct"
     assert ("with one JSON object" in card.text, "makes no tool calls" in card.text) == (one_answer, one_answer)
     assert ("Hermes style" in card.text) == ("by calling tools" in card.text) == (not one_answer)
+
+
+@pytest.mark.parametrize("ids", ["slug", "number"])
+@pytest.mark.parametrize("kept", ["recipe", "blueprint"])
+def test_the_ids_of_the_example_have_the_form_of_training(ids: str, kept: str):
+    recipe = BlueprintSource.model_validate({"recipe": {"home": {"devices": [3, 4], "ids": ids}}}).recipe
+    played = recipe if kept == "recipe" else make_blueprint(recipe, "train", 1)
+    told = world_of(recipe).card(played.model_dump(mode="json")).system
+    assert ("- kitchen_ceiling_light" in told, "- kitchen ceiling light=1001" in told) == (ids == "slug", ids == "number")
+
+
+def test_the_ids_of_the_example_have_the_form_of_ones_own_home(tmp_path: Path):
+    told = {}
+    for ids in ("slug", "number"):
+        save_home(make_home(1, HomeRecipe(ids=ids)), tmp_path / ids / "home.json")
+        told[ids] = world_of({}).card({"home": {"files": [str(tmp_path / ids)]}}).system
+    assert "- kitchen_ceiling_light" in told["slug"] and "light=1001" in told["number"]
+    assert "light=1001" in world_of({}).card({"home": {"files": [str(tmp_path / "gone.json")]}}).system
+
+
+def test_the_card_shows_what_its_example_prints(run: Path, monkeypatch, capsys):
+    monkeypatch.setattr("homerl.publish.model_card.MOST", 8)
+    folder = export(run, str(run / "out"))
+    code, told = ModelCard.load(folder / "README.md").text.split("```python")[1].split("```", 1)
+    capsys.readouterr()
+    exec(code.replace('name = "out"', f"name = {str(folder)!r}"), {})
+    assert told.split("````text\n")[1].split("\n````")[0] == capsys.readouterr().out.strip() != ""
+
+
+def test_the_card_says_why_its_example_was_not_run(run: Path, monkeypatch):
+    model, tokenizer = load_model(run / "model"), exported_tokenizer(run / "model")
+    card = world_of({}).card({})
+    monkeypatch.setattr(model.config, "max_position_embeddings", 20)
+    assert re.search(r"not run when this card was made: its prompt has \d+ tokens, and", answered(model, tokenizer, card))
+    monkeypatch.undo()
+    monkeypatch.setattr("homerl.publish.export.ON_CPU", 1000)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert "parameters, and this machine has no GPU" in answered(model, tokenizer, card)
 
 
 @pytest.mark.parametrize("kept", ["file", "rollouts", "data"])
@@ -444,13 +491,22 @@ def spoil(run: Path, change) -> None:
     save_file(weights, path, metadata={"format": "pt"})
 
 
-def test_hub_ids_and_folders(tmp_path: Path, monkeypatch):
+def test_what_is_pushed_goes_to_a_hub_id_and_all_else_to_a_folder(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    hub, run = (tmp_path / "run/export/agent", "acme/agent"), tmp_path / "run"
-    assert destination(run, "acme/agent") == hub
-    for folder in ("runs/agent", "./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
-        assert destination(run, folder) == (Path(folder).absolute(), None)
+    run = tmp_path / "run"
+    for folder in ("models/agent", "./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
+        assert destination(run, folder, push=False) == (Path(folder).absolute(), None)
+    (tmp_path / "acme").mkdir()  # what stands here does not matter
+    assert destination(run, "acme/agent", push=True) == (tmp_path / "run/export/agent", "acme/agent")
+    for folder in ("./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
+        with pytest.raises(InputError, match="only a hub id"):
+            destination(run, folder, push=True)
+
+
+def test_a_folder_is_made_with_those_above_it(run: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert export(run, "models/of/agent") == tmp_path / "models/of/agent"
+    assert (tmp_path / "models/of/agent/README.md").is_file()
 
 
 # The hub

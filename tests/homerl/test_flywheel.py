@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from envs.documents import InputError
+from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
-from homerl.run.flywheel import is_done, stage_recipe_path, stages
+from homerl.run.bench import run_bench
+from homerl.run.flywheel import is_done, next_lines, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
+
+ROOT = Path(__file__).parents[2]
 
 
 def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
@@ -20,7 +27,52 @@ def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
 def test_stages_follow_each_other(tmp_path: Path) -> None:
     found = [(stage["run"], product.relative_to(tmp_path).as_posix()) for stage, product in stages(recipe(tmp_path))]
     assert found[:3] == [("synth", "synth/stats.json"), ("sft", "sft/model"), ("rlve", "rlve/model")]
-    assert [product.split("/")[0] for _, product in found[3:]] == ["untrained", "sft", "rlve"]
+    assert [product.split("/")[0] for _, product in found[3:]] == ["expert", "untrained", "sft", "rlve"]
+
+
+def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
+    small = ("--bench.suites", "[{name: heldout, count: 6, recipe: {intents: [1, 2], home: {devices: [2, 3]}}}]")
+    stage = next(stage for stage, product in stages(recipe(tmp_path, *small)) if "expert" in product.parts)
+    (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
+    scores = run_bench(load_recipe(tmp_path / "by_hand.yaml"))
+    assert scores["heldout"]["n"] == 6 and scores["heldout"]["success"] == 1.0
+    played = [row["id"] for row in read_rows(tmp_path / "expert/bench/heldout/results.jsonl")]
+    assert played == [f"heldout-{seed}" for seed in range(6)]
+    for wrong, says in (({"agent": "exprt"}, "there is expert"), ({"agent": None}, "name a `model` or an `agent`")):
+        (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(stage | wrong))
+        with pytest.raises(InputError, match=says):
+            load_recipe(tmp_path / "wrong.yaml")
+
+
+def test_what_to_type_next_begins_with_what_the_shell_lacks() -> None:
+    commands = [("Export the model", "homerl export runs/x --to agent")]
+    (head, *rest) = next_lines(commands, "")
+    assert head == "next:" and rest == ["  homerl export runs/x --to agent   # export the model"]
+    assert next(iter([*next_lines(commands, "source .venv/bin/activate")][1:])).startswith("  source .venv/bin/activate   #")
+
+
+def test_a_script_says_how_homerl_is_found_in_the_shell(tmp_path: Path) -> None:
+    """As it is called: in the clone, elsewhere, and with its environment active."""
+    clone = tmp_path / "a clone"
+    (clone / "scripts").mkdir(parents=True)
+    (clone / ".venv/bin").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/_venv.sh", clone / "scripts")
+    shutil.copy(ROOT / "scripts/homerl", clone / "scripts")
+    told = clone / ".venv/bin/homerl"
+    told.write_text('#!/bin/sh\necho "$HOMERL_ACTIVATE|$PWD|$*"\n')
+    told.chmod(0o755)
+
+    def said(folder: Path, **variables: str) -> str:
+        clean = {key: value for key, value in os.environ.items() if key not in ("HOMERL_VENV", "HOMERL_ACTIVATE")}
+        command = [clone / "scripts/homerl", "view", "home x.json"]
+        return subprocess.run(command, cwd=folder, env=clean | variables, capture_output=True, text=True).stdout.strip()
+
+    assert said(clone) == f"source .venv/bin/activate|{clone}|view home x.json"
+    assert (
+        said(tmp_path)
+        == f"cd {str(clone).replace(' ', chr(92) + ' ')} && source .venv/bin/activate|{tmp_path}|view home x.json"
+    )
+    assert said(tmp_path, PATH=f"{clone}/.venv/bin:{os.environ['PATH']}") == f"|{tmp_path}|view home x.json"
 
 
 def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:

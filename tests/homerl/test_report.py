@@ -28,7 +28,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.view import charts
 from homerl.view.report import RunReport, success_cell, write_report
-from homerl.view.run import MODELS, read_run
+from homerl.view.run import MODELS, PLAYERS, read_run
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from rewards.composite import RewardWeights, step_rewards
@@ -71,6 +71,7 @@ def make_run(out: Path, tasks: int) -> Path:
     _lines(out / "rlve/metrics.jsonl", _rlve(random.Random(3)))
     (out / "rlve/model").mkdir()
     agents = {"untrained": Clueless, "sft": lambda: Expert(1, 0.75), "rlve": lambda: Expert(2, 0.6)}
+    agents["expert"] = lambda: Expert(0, 0.0)
     for model, agent in agents.items():
         for i, suite in enumerate(SUITES):
             settings = SuiteSettings(name=suite, recipe=BlueprintRecipe(), count=tasks, first_seed=1000 * i)
@@ -222,6 +223,19 @@ def test_table_says_the_figures_of_score_json(run):
         ]
 
 
+def test_the_expert_stands_below_as_the_upper_bound_and_is_no_model_of_the_run(run):
+    report = write_report(run)
+    lines = [line.strip() for line in printed(report).splitlines()]
+    models = [line.split("  ")[0] for line in lines if line.split("  ")[0] in {*MODELS.values(), "expert"}]
+    assert models == [*MODELS.values(), "expert"] and "(upper bound)" in lines
+    score = score_of(run, "expert", SUITES[0])
+    assert f"expert (upper bound) {100 * score['success']:.1f} %" in page_of(report).text
+    assert read_run(run).shown_model == "rlve" and "no model is told that" in page_of(report).text
+    shutil.rmtree(run / "expert")
+    report = write_report(run)
+    assert "upper bound" not in printed(report) + page_of(report).text
+
+
 def test_success_by_category_stands_below_so_that_a_mean_hides_nothing(run):
     assert "QT3 IF" not in printed(write_report(run))
     parts = {"QT3 F": (30, 0.2, (0.1, 0.373)), "QT3 IF": (10, 0.9, (0.596, 0.982))}
@@ -273,7 +287,7 @@ def test_page_says_the_figures_and_what_the_run_was(run):
         "from scratch (hidden_size 128, layers 4)",
     ):  # fmt: skip
         assert said in page.text, said
-    assert page.tags["svg"] == len(MODELS) * len(SUITES) + 2 + 8 + 1
+    assert page.tags["svg"] == len(PLAYERS) * len(SUITES) + 2 + 8 + 1
 
 
 def test_page_shows_three_successes_and_three_failures_and_rewards_of_training(run):

@@ -75,6 +75,7 @@ def test_reverify_refuses_what_is_no_trajectory(tmp_path, text):
 # Where it can
 
 MODELS = ("untrained", "sft", "rlve")
+PLAYERS = ("expert", *MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 def test_the_flywheel_turns(smoke):
     out, done = smoke
     assert "homerl export" in done.stdout and "report:" in done.stdout and "Traceback" not in done.stderr
-    for model in MODELS:
+    for model in PLAYERS:
         score = json.loads((out / model / "bench/heldout/score.json").read_text())
         assert score["n"] == 12 and 0 <= score["success"] <= 1
     for stage, updates in (("sft", 6), ("rlve", 2)):
@@ -112,7 +113,7 @@ def test_everything_it_stored_can_be_verified(smoke):
         *sorted(out.glob("rlve/rollouts/*.jsonl")),
         *sorted(out.glob("*/bench/*/trajectories.jsonl")),
     ]
-    assert len(files) == 1 + 2 + len(MODELS)
+    assert len(files) == 1 + 2 + len(PLAYERS)
     for file in files:
         done = call(*HOMERL, "reverify", file)
         assert done.returncode == 0 and "all as recorded" in done.stdout.replace("\n", " "), done.stderr
@@ -157,7 +158,7 @@ def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
     for stage, updates in (("sft", 3), ("rlve", 2)):
         lines = [json.loads(line) for line in (out / stage / "metrics.jsonl").read_text().splitlines()]
         assert [line["step"] for line in lines if "loss" in line] == list(range(1, updates + 1))
-    for model in MODELS:
+    for model in PLAYERS:
         score = json.loads((out / model / "bench/heldout/score.json").read_text())
         assert score["n"] == 12 and sum(part["n"] for part in score["by_category"].values()) == 12
     assert "QT3 IF" in done.stdout

@@ -1,18 +1,21 @@
-"""The part of a model card that shows HomeEnv: tools and system prompt for the recipe's toolset, prompt style and
-language.
+"""The part of a model card that shows HomeEnv: tools and system prompt for the recipe's toolset, prompt style, language
+and form of ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homemaker.make import slugged
 from homerl.worlds.contract import Card
 from homerl.worlds.homeenv.messages import agent_prompts, briefing
 
@@ -26,10 +29,10 @@ def card(recipe: Mapping[str, Any]) -> Card:
     """What an agent trained on this recipe, or on blueprints like this one, is told in an example home with one light."""
     language = recipe.get("language") or recipe.get("home", {}).get("language", "en")  # of a blueprint, or of a recipe
     name = recipe.get("toolset") or "homeflow"
-    toolset = TOOLSETS[name]
+    toolset, home = TOOLSETS[name], example(language, slugs=has_slugs(recipe.get("home", {})))
     shown = Card(
-        tools=[tool.schema() for tool in toolset.offered(example(language))],
-        system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
+        tools=[tool.schema() for tool in toolset.offered(home)],
+        system=briefing(home, recipe.get("prompt") or "brief", name, (), language),
         told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
         utterance=agent_prompts(language).example.says,
         language=language,
@@ -37,9 +40,29 @@ def card(recipe: Mapping[str, Any]) -> Card:
     return replace(shown, answers=ONE_ANSWER, one_answer=True) if toolset.one_answer else shown
 
 
-def example(language: str) -> Home:
+def has_slugs(home: Mapping[str, Any]) -> bool:
+    """Whether the ids of the devices are words, in homes of this recipe or in this home.
+
+    Of files it is the first that counts; where it is gone, ids are numbers.
+    """
+    files = [path for name in home.get("files") or () for path in home_files(Path(name))]
+    devices = home.get("devices") or ()
+    if files:
+        ids = [device.did for device in load_home(files[0]).plan.devices]
+    else:  # a recipe has the fewest and the most devices here
+        ids = [str(device["did"]) for device in devices if isinstance(device, Mapping)]
+    return not ids[0].isdigit() if ids else home.get("ids") == "slug"
+
+
+def home_files(path: Path) -> list[Path]:
+    """The home file of this name, or those of a folder."""
+    return sorted(path.glob("*.json")) if path.is_dir() else [path] if path.is_file() else []
+
+
+def example(language: str, slugs: bool = False) -> Home:
     """A home with one kitchen light, which is off."""
     named = agent_prompts(language).example
     room = Room("kitchen", "kitchen", named.room)
     device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
+    device = slugged([device])[0] if slugs else device
     return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from homerl.pages.glossary import sections_of
 from homerl.worlds.personalhome.bench.beside import SETTINGS, Run, naming_beside, reflection_beside, results_beside
 from homerl.worlds.personalhome.bench.figures import LEVELS, QUESTIONS, TASKS, Figures, scores
 from homerl.worlds.personalhome.bench.judged import Compared, compared, judge_in, judged, together
@@ -19,6 +20,7 @@ from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell
 from homerl.worlds.personalhome.judge.hearing import Verdicts
 from homerl.worlds.personalhome.metrics import CALL_CLASSES, CUTS, ERRORS
 
+HERE = Path(__file__).parents[1]  # the world's folder, with its glossary
 RULES_IN_WORDS = {
     "kept": "no preference is broken", "ordered": "the most urgent first", "compatible": "steps go together",
     "reasoned": "each step has a reason", "sized": "1 to 3 programs of 1 to 5 steps",
@@ -137,6 +139,8 @@ def _part(calls: Mapping[str, int] | None, kind: str) -> Cell | None:
 
 
 def _notes(runs: Sequence[Run], by: str | None, orders: Compared | None) -> Iterable[str]:
+    named = (f"{term} is {said.name}" for _, terms in sections_of(HERE) for term, said in terms.items() if said.name)
+    yield f"{', '.join(named)}."
     yield "Intervals are of 95 %; the paper's ± are deviations. Its households, instances and judge are others than ours."
     for run in runs:
         if run.scores.left_out:

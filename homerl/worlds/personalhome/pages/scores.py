@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from homerl.pages.glossary import glossary
 from homerl.pages.templates import template
 from homerl.worlds.personalhome.bench.report import Report
 
 
 def render_scores(report: Report) -> str:
     """The page as HTML."""
-    return template(Path(__file__).with_name("scores.html.jinja")).render(report=report)
+    words = glossary(Path(__file__).parents[1])
+    return template(Path(__file__).with_name("scores.html.jinja"), explained=words.explained).render(report=report)

@@ -1,0 +1,52 @@
+"""The glossary of a world, and the page of all of them.
+
+Invariant: the page has every term of every glossary, and the error classes of each world's taxonomy, as the world says them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from homerl.pages.glossary import HERE, Glossary, Term, glossary, sections_of
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import worlds
+
+HEAD = """# Glossary
+
+The words of these pages and of the HTML reports, which show the short meanings as titles. `scripts/regenerate` writes this
+page (`homerl glossary`) from `glossary.yaml` in `homerl/pages` and in the folder of each world. Begin with
+[your first hour](first_hour.md).
+"""
+COLUMNS = "| term | stands for | meaning |\n|---|---|---|\n"
+
+
+def glossary_of(world: WorldAdapter) -> Glossary:
+    """The terms that all share, those of a world, and its error classes."""
+    found = glossary(folder_of(world)).terms
+    return Glossary({**{key: Term("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
+
+
+def folder_of(world: WorldAdapter) -> Path:
+    """The folder that holds everything about a world."""
+    return Path(inspect.getfile(type(world))).parent
+
+
+def page(known: Iterable[WorldAdapter] | None = None) -> str:
+    """The page in Markdown."""
+    known = worlds().values() if known is None else known
+    return HEAD + "".join(f"\n## {title}\n\n{COLUMNS}{''.join(_rows(terms))}" for title, terms in _sections(known))
+
+
+def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, Term]]]:
+    yield from sections_of(HERE)
+    for world in known:
+        yield from sections_of(folder_of(world))
+        if world.taxonomy != WorldAdapter.taxonomy:
+            yield f"Errors in {world.taxonomy}'s taxonomy", {key: Term("", name) for key, name in world.dimensions.items()}
+
+
+def _rows(terms: Mapping[str, Term]) -> Iterator[str]:
+    for term, said in terms.items():
+        yield f"| {term} | {said.name} | {said.means} |\n".replace("|  |", "| |")
