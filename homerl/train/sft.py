@@ -2,8 +2,8 @@
 
 Invariants: only what the assistant said in play has a loss (or all tokens, see `sft.loss_on`), never what it is said to have
 said before: an earlier "Done." stands without the calls that earned it. No dialogue is truncated (a longer one is refused by
-name). A killed run resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy does not see
-the goals Φ, since these would leak the answer.
+name). A killed run resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy
+does not see the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
