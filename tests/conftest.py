@@ -1,6 +1,14 @@
-"""Sets up Hypothesis: a few cases per property by default, thousands with the profile `many` (`scripts/test --all`)."""
+"""Sets up Hypothesis (a few cases per property by default, thousands with the profile `many`: `scripts/test --all`), and
+Ctrl-C for the processes that tests start.
+"""
+
+import signal
 
 from hypothesis import settings
+
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # what a shell starts in the background ignores it, and so its children
 
 settings.register_profile("few", deadline=None)  # a busy machine fails no test
 settings.register_profile("many", deadline=None)

@@ -64,7 +64,7 @@ def test_its_errors_stand_in_its_reports_and_in_no_other(tmp_path):
     homerl("bench", "build", "lamp-bench", "--out", tmp_path)
     homerl("bench", "run", tmp_path / "lamp-bench.jsonl", "--model", "clumsy", "--out", tmp_path / "own")
     own = (tmp_path / "own/report.html").read_text()
-    assert "outcome: what the lamp came to" in own and "The lamp's taxonomy" in own
+    assert ">outcome</abbr>: what the lamp came to<" in own and "The lamp's taxonomy" in own
     homerl("bench", "run", "smh-bench", "--model", "nothing", "--limit", "3", "--out", tmp_path / "other")
     page = (tmp_path / "other/report.html").read_text()
     assert "SMH-Bench's taxonomy" in page and "the lamp came to" not in page and "another world has" not in page
