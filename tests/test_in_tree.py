@@ -121,6 +121,7 @@ def test_the_reference_describes_each_new_thing(tree: Path) -> None:
     assert "`leaving`" in page and "or `switch`" in page and f", world {WORLD}\n" in page
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_tests_of_the_house_and_of_generated_pages_pass(tree: Path) -> None:
     """Tests of the examples themselves are left out: these are there already."""

@@ -120,7 +120,7 @@ def test_every_worker_has_an_equal_part_of_shards_and_of_blueprints_in_play():
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the workers in /proc")
-@pytest.mark.parametrize("victim", ["a worker", "the run itself"])
+@pytest.mark.parametrize("victim", [pytest.param("a worker", marks=pytest.mark.long), "the run itself"])
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(unbroken, tmp_path, victim):
     out, script = tmp_path / "out", tmp_path / "run.py"
     run = start(out, script, 2)
