@@ -64,6 +64,11 @@ class Step:
     decision: str
 
 
+def said_before(messages: Iterable[Message], steps: int) -> int:
+    """How many of the assistant's messages are of an earlier dialogue: all but the last `steps`."""
+    return max(0, len([message for message in messages if message["role"] == "assistant"]) - steps)
+
+
 def all_valid(steps: Iterable[Step]) -> bool:
     """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
     return not any(step.facts.blocked or step.facts.error for step in steps)
@@ -116,7 +121,8 @@ class Trajectory:
     def opening(self) -> tuple[Message, ...]:
         """The messages before the user first spoke: what the agent was told, and any earlier dialogue."""
         said = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
-        first = next(iter(said[max(0, len(said) - len(self.steps)) :]), len(self.messages))  # the message of the first step
+        earlier = said_before(self.messages, len(self.steps))
+        first = next(iter(said[earlier:]), len(self.messages))  # the message of the first step
         heard = first > 0 and self.messages[first - 1]["role"] == "user"
         return self.messages[: first - heard]
 

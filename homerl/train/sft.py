@@ -21,6 +21,7 @@ from torch.utils.data import Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
+from homerl.play.trajectory import said_before
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -243,6 +244,4 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
 
 def with_given(row: dict[str, Any]) -> dict[str, Any]:
     """The row with `given`, the number of messages that the assistant is said to have sent before it played."""
-    said = sum(message["role"] == "assistant" for message in row["messages"])
-    steps = len(json.loads(row["steps"])) if row.get("steps") else said
-    return {"given": max(0, said - steps)}
+    return {"given": said_before(row["messages"], len(json.loads(row["steps"]))) if row.get("steps") else 0}
