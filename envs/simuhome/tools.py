@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 
 from envs.simuhome import load, queries, service, workflows
 from envs.simuhome.cluster_docs import SearchError, search_passages
+from envs.simuhome.config import TICK_INTERVALS
 from envs.simuhome.home import Home
 from envs.simuhome.results import (
     OperationError,
@@ -236,7 +237,7 @@ ALL_TOOLS = (
     Tool(
         "set_tick_interval", "Set how many virtual seconds a tick takes.",
         _read(load.set_tick_interval, "tick_interval"), "/simulation/tick_interval",
-        {"tick_interval": {"type": "number", "description": "above 0"}},  # as stored trajectories have it
+        {"tick_interval": {"type": "number", "description": "above 0", **TICK_INTERVALS}},
     ),
     Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
 )  # fmt: skip

@@ -4,7 +4,7 @@ Invariants:
 - A replay starts from the stored blueprint only. Messages, observations, facts, state keys, outcome and
   rewards must be equal. The first difference is reported with file, line and step.
 - What a file does not hold is not compared, since facts and rewards may be newer than the file. A reward that no longer
-  exists is ignored if its weight was 0.
+  exists is ignored if its weight was 0. Bounds of numbers in the tools' schemas may be newer too.
 - Two things are only checked for plausibility: the length of code in a policy's own tokens, and whose fault ended an
   episode that the world had not ended.
 """
@@ -155,8 +155,21 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
             yield f"message {number} ({here['role']}): {_short(here)}, stored {_short(there)}"
     if len(again["messages"]) != len(was["messages"]):
         yield f"{len(again['messages'])} messages, stored {len(was['messages'])}"
-    if json.loads(again["tools"]) != json.loads(was["tools"]):
+    if _unbounded(json.loads(again["tools"])) != _unbounded(json.loads(was["tools"])):
         yield "the tools are others than were stored"
+
+
+def _unbounded(schema: Any) -> Any:
+    """Tools without the bounds of their numbers. A parameter may be named as a bound is, but is no number."""
+    if isinstance(schema, list):
+        return [_unbounded(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _unbounded(value)
+        for key, value in schema.items()
+        if key not in ("minimum", "maximum") or not isinstance(value, (int, float))
+    }
 
 
 def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
