@@ -22,7 +22,7 @@ from typing import Any
 
 from envs.hashing import text_hash
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
-from envs.simuhome.spec import Cluster, DeviceType, enum_member
+from envs.simuhome.spec import Cluster, DeviceType, Tables, enum_member
 
 ABSENT = object()  # the value before a slot existed
 
@@ -40,6 +40,11 @@ class Device:
     room: str
     base: int
     offsets: Mapping[str, int]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The offset of each attribute, by endpoint and cluster."""
+        return self.type.tables if self.offsets is self.type.offsets else self.type.tables_of(self.offsets)
 
     def flat(self) -> Iterator[tuple[str, int]]:
         """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
@@ -135,20 +140,20 @@ class Workflow:
 class ClusterView:
     """One cluster of a device in a home. Attributes are read and written by name: `view["OnOff"] = True`."""
 
-    __slots__ = ("_prefix", "cluster", "device", "endpoint", "home")
+    __slots__ = ("_base", "_offsets", "cluster", "device", "endpoint", "home")
 
     def __init__(self, home: Home, device: Device, endpoint: int, cluster: str) -> None:
         self.home, self.device, self.endpoint, self.cluster = home, device, endpoint, cluster
-        self._prefix = f"{endpoint}.{cluster}."
+        self._base, self._offsets = device.base, device.tables[endpoint, cluster]
 
     def __getitem__(self, attribute: str) -> Any:
-        return self.home.values[self.device.base + self.device.offsets[self._prefix + attribute]]
+        return self.home.values[self._base + self._offsets[attribute]]
 
     def __setitem__(self, attribute: str, value: Any) -> None:
-        self.home.set(self.device.base + self.device.offsets[self._prefix + attribute], value)
+        self.home.set(self._base + self._offsets[attribute], value)
 
     def __contains__(self, attribute: str) -> bool:
-        return self._prefix + attribute in self.device.offsets
+        return attribute in self._offsets
 
     def set_enum(self, attribute: str, value: Any) -> None:
         """Write a number, or a list of numbers, as members of the attribute's enumeration."""

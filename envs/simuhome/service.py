@@ -41,8 +41,10 @@ def read_endpoint(value: Any) -> int:
 def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call after the service's schema has coerced them. Raises `OperationError`."""
     for key in ("cluster_id", "command_id", "attribute_id"):
-        refuse_unless(isinstance(args.get(key, ""), str), "SCHEMA_ERROR", f"{key} is a text")
-    refuse_unless(isinstance(args.get("args"), (dict, type(None))), "SCHEMA_ERROR", "args is an object")
+        if not isinstance(args.get(key, ""), str):
+            raise OperationError("SCHEMA_ERROR", f"{key} is a text")
+    if not isinstance(args.get("args"), (dict, type(None))):
+        raise OperationError("SCHEMA_ERROR", "args is an object")
     return args | {"endpoint_id": read_endpoint(args["endpoint_id"])}
 
 
@@ -80,7 +82,10 @@ def _powered(home: Home, device: Device) -> bool:
 
 
 def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
-    """Run a command and return its data. Raises `OperationError`, and then nothing has changed."""
+    """Run a command and return its data. Raises `OperationError`, and then nothing has changed.
+
+    A Python error from unsuitable values becomes the error of the released program.
+    """
     device = require_device(home, device_id)
     if type(endpoint_id) is not int:
         endpoint_id = _endpoint_of(endpoint_id)
@@ -97,7 +102,13 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     if parameters is None:
         endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
     arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
-    return _run_command(ClusterView(home, device, endpoint_id, cluster_id), command_id, arguments)
+    try:
+        return home.attempt(COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments)
+    except TypeError as error:
+        wrong = f"Invalid arguments for command '{command_id}' in cluster '{cluster_id}'"
+        raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
+    except (ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
 def _find_command(home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any) -> tuple[int, Mapping[str, Any]]:
@@ -123,18 +134,6 @@ def _bind_arguments(cluster: str, command: str, parameters: Mapping[str, Any], a
     refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
     refuse_unless(not missing, "COMMAND_INVALID_ARGS", f"{wrong}: missing {', '.join(missing)}", wrong)
     return bound
-
-
-def _run_command(view: ClusterView, command: str, arguments: Mapping[str, Any]) -> Any:
-    """Run a cluster's function. A Python error from unsuitable values becomes the error of the released program."""
-    cluster = view.cluster
-    try:
-        return view.home.attempt(COMMANDS[cluster, command], view, **arguments)
-    except TypeError as error:
-        wrong = f"Invalid arguments for command '{command}' in cluster '{cluster}'"
-        raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
-    except (ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
 def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:

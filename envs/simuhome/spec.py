@@ -111,6 +111,9 @@ class Cycle:
         return len(self.shares) - 1
 
 
+Tables = Mapping[tuple[int, str], Mapping[str, int]]  # (endpoint, cluster) -> attribute -> offset
+
+
 @dataclass(frozen=True, eq=False)
 class DeviceType:
     """One of the 17 device types: its clusters by endpoint, its power rules, and its programme if it has one.
@@ -133,6 +136,20 @@ class DeviceType:
     def offsets(self) -> dict[str, int]:
         """The offset of each flat key among a device's values."""
         return {key: offset for offset, key in enumerate(self.initial)}
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The offset of each attribute, by endpoint and cluster."""
+        return self.tables_of(self.offsets)
+
+    def tables_of(self, offsets: Mapping[str, int]) -> Tables:
+        """Offsets by endpoint and cluster, of a device with other keys too."""
+        groups: dict[str, dict[str, int]] = {f"{endpoint}.{cluster.name}": {} for endpoint, cluster in self.places}
+        for key, offset in offsets.items():
+            endpoint, cluster, attribute = (*key.split(".", 2), "", "")[:3]
+            if (group := groups.get(f"{endpoint}.{cluster}")) is not None:
+                group[attribute] = offset
+        return {(endpoint, cluster.name): groups[f"{endpoint}.{cluster.name}"] for endpoint, cluster in self.places}
 
     @cached_property
     def places(self) -> tuple[tuple[int, Cluster], ...]:

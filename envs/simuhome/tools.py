@@ -120,7 +120,7 @@ def excess_number(value: Any) -> str | None:
     """Why a number in a value, or at any depth of it, is larger than any that a home takes; None if there is none."""
     if isinstance(value, (int, float)) and not -MOST_NUMBER < value < MOST_NUMBER:
         return "a number is finite and smaller than 2 to the power of 63"
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+    for inner in value.values() if isinstance(value, (dict, Mapping)) else value if isinstance(value, list) else ():
         if not isinstance(inner, (str, bool, NoneType)) and (found := excess_number(inner)):
             return found
     return None
