@@ -12,7 +12,7 @@ from envs.documents.document import Document, InputError, KeyPath
 from envs.documents.json_file import read_json
 from envs.documents.sources import refuse_unwritable
 from envs.documents.trouble import in_words, naming, near_names, system_error
-from envs.documents.writing import remove_unfinished, write_atomic
+from envs.documents.writing import ready_to_write, remove_unfinished, write_atomic
 from envs.documents.yaml_file import read_yaml
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "problems",
     "read_json",
     "read_yaml",
+    "ready_to_write",
     "refuse_unwritable",
     "remove_unfinished",
     "system_error",

@@ -13,7 +13,9 @@ from pathlib import Path
 from envs.documents.document import InputError
 
 _FULL = "make room there, and where temporary files go, or name another place; what was finished is kept"
-_TOLD = re.compile(r"\(os error (?P<number>\d+)\)|PytorchStreamWriter failed|inline_container.*unexpected pos")
+_TOLD = re.compile(  # by Rust, by torch, and by numpy's `tofile`
+    r"\(os error (?P<number>\d+)\)|PytorchStreamWriter failed|inline_container.*unexpected pos|^\d+ requested and \d+ written"
+)
 _CLOSED = "name a place that you may read and write"
 _REMEDIES = {
     errno.ENOSPC: _FULL,
@@ -46,11 +48,11 @@ def naming(path: str | Path, temporary: Path | None = None) -> Iterator[None]:
 def system_error(error: BaseException | None) -> OSError | None:
     """The `OSError` that an error is, was raised from, or (as those of libraries in Rust and C++) tells of in its text."""
     while error is not None:
-        if isinstance(error, OSError):
-            return error
         if told := _TOLD.search(str(error)):
             number = int(told["number"]) if told["number"] else errno.ENOSPC
             return OSError(number, os.strerror(number))
+        if isinstance(error, OSError):
+            return error
         error = error.__cause__
     return None
 

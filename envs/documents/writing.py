@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Iterable
 from functools import partial
@@ -34,6 +35,17 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: i
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     _replace(path, chunks, mode)
+
+
+def ready_to_write(path: str | Path) -> None:
+    """Create the folder of the file at `path`. Raises the `OSError` that `write_atomic` would raise, before long work."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with naming(path), tempfile.TemporaryFile(dir=path.parent):
+            return
 
 
 def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:

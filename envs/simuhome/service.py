@@ -103,7 +103,9 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
         endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
     arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
     try:
-        return home.attempt(COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments)
+        return home.attempt(
+            COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments
+        )
     except TypeError as error:
         wrong = f"Invalid arguments for command '{command_id}' in cluster '{cluster_id}'"
         raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None

@@ -31,7 +31,7 @@ def named(name: str) -> Suite:
         return suites()[name][1]
     if name in worlds() and worlds()[name].suites:
         return next(iter(worlds()[name].suites.values()))
-    raise InputError(f"there is no suite and no file '{name}'", "homerl bench", did_you_mean(name, list(suites())))
+    raise InputError(f"there is no suite and no file '{name}'", "bench", did_you_mean(name, list(suites())))
 
 
 def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, ready_to_write, write_atomic
 from homerl import __version__
 from homerl.cli.bench import app as bench
 from homerl.cli.chat import chat, serve
@@ -279,7 +279,9 @@ def audit_user_command(
     from homerl.run.recipe import load_recipe
 
     loaded = load_recipe(recipe, context.args)
-    report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
+    place = out or loaded.out / "audit_user.json"
+    ready_to_write(place)
+    report = audit_user(loaded, recipe, blueprints, at_once, place)
     console.print(report.table())
     raise typer.Exit(1 if report.breaches else 0)
 

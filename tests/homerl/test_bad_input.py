@@ -248,6 +248,16 @@ def test_a_baseline_without_its_package_is_said_before_anything_is_written(here,
     assert "home_assistant_intents is not installed" in said and "homerl[bench]" in said and not Path("made").exists()
 
 
+@pytest.mark.parametrize(
+    "command", ["diversity --homes 1000000", f"audit-user {ROOT}/recipes/people.yaml --blueprints 1000000"]
+)
+@pytest.mark.parametrize(
+    ("place", "why"), [(".", "it is a folder"), ("home.json/figures.json", "a file stands where a folder should be")]
+)
+def test_what_cannot_be_written_is_said_before_the_work(here, command, place, why):
+    assert why in refused(command, f"--out {place}")
+
+
 @NEEDS_FULL
 def test_a_device_is_written_to_and_never_replaced(here):
     assert "No space left" in refused("reference", "--out /dev/full") and Path("/dev/full").is_char_device()

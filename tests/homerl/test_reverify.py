@@ -311,7 +311,10 @@ def test_bounds_may_be_newer_than_the_file_and_names_may_not(ended, tmp_path):
     bounded = {"type": "number", "minimum": 0, "maximum": 9}
     check(tmp_path, with_columns(ended["success"], lambda r: r["tools"][0]["function"]["parameters"].update(minimum=0)))
     with pytest.raises(InputError, match="the tools are others"):
-        check(tmp_path, with_columns(ended["success"], lambda r: r["tools"][0]["function"]["parameters"].update(minimum=bounded)))
+        check(
+            tmp_path,
+            with_columns(ended["success"], lambda r: r["tools"][0]["function"]["parameters"].update(minimum=bounded)),
+        )
 
 
 def with_columns(trajectory: Trajectory, change: Edit) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from envs.documents import InputError, write_atomic
+from envs.documents import InputError, ready_to_write, write_atomic
 from homerl.pages.templates import page_of
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
@@ -134,6 +134,8 @@ def diversity_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Calla
         )
 
         made = blueprint_recipe(load_recipe(recipe, context.args), recipe) if recipe else mixed_recipe(language, temperature)
+        if out:
+            ready_to_write(out)
         with progress_bar() as bar:
             task = bar.add_task("diversity", total=homes, note=made.home.language)
             report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
@@ -162,7 +164,7 @@ def serve_env(
     from envs.homemaker.make import HomeRecipe, make_home
 
     if not mcp:
-        raise InputError("no protocol is named", where="homerl serve-env", remedy="add --mcp")
+        raise InputError("no protocol is named", where="serve-env", remedy="add --mcp")
     one_of("--toolset", toolset, TOOLSETS)
     one_of("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):

@@ -36,7 +36,7 @@ try:
     from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 except ModuleNotFoundError as missing:
     raise InputError(
-        f"the package {missing.name} is not installed", where="homerl serve-env", remedy="pip install 'homerl[mcp]'"
+        f"the package {missing.name} is not installed", where="serve-env", remedy="pip install 'homerl[mcp]'"
     ) from None
 
 Transport = Literal["stdio", "http"]

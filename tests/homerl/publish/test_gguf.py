@@ -8,6 +8,7 @@ import jinja2
 import numpy as np
 import pytest
 import torch
+from command import full_disk
 from gguf import GGUFReader, dequantize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from envs.messages import tool_call
 from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template, training_template
 from homerl.publish.export import export
-from homerl.publish.gguf_file import KINDS, check_convertible, split_name, vocabulary
+from homerl.publish.gguf_file import KINDS, check_convertible, split_name, vocabulary, write_gguf
 from homerl.train.common import load_tokenizer
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
@@ -237,3 +238,20 @@ def test_training_goes_on_from_an_export_with_the_marks_of_training(run: Path, t
     found = tokenizer.apply_chat_template(DIALOGUE, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
     assert 0 < sum(found["assistant_masks"]) < len(found["input_ids"])
     assert ROWS[0]["messages"][1]["content"] in tokenizer.decode(found["input_ids"])
+
+
+def test_a_full_disk_is_said_and_leaves_the_earlier_export(exported, run: Path, monkeypatch):
+    """It fills while the GGUF file is written, after the export's other files."""
+    kind, folder = exported
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+
+    def on_a_full_disk(*given) -> None:
+        with full_disk(50_000):
+            write_gguf(*given)
+
+    monkeypatch.setattr("homerl.publish.export.write_gguf", on_a_full_disk)
+    with pytest.raises(OSError, match="No space left") as refused:
+        export(run, str(folder), gguf=kind)
+    assert refused.value.filename == str(next(folder.glob("*.gguf")))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before, "nothing is half written"
+    assert not list(folder.parent.glob(".*"))

@@ -55,7 +55,7 @@ class OwnHome(contract.Suite):
     ) -> tuple[int, Iterator[Instance]]:
         """Make the instances of a seed, see the contract. How many the homes offer is known only at the end."""
         if not self.files:
-            raise InputError(f"{self.name} has no homes", "homerl bench build", "name home files: --homes home.json")
+            raise InputError(f"{self.name} has no homes", "bench build", "name home files: --homes home.json")
         made, kinds = list[Instance](), self.query_types()
         for done, (family, subcategory) in enumerate(kinds, 1):
             rng = random.Random(f"{self.name} {seed} {language} {family} {subcategory}")
