@@ -182,3 +182,24 @@ def test_what_is_written_beside_a_run_is_its_recipe_again(path):
 
     recipe = load_recipe(path)
     assert KINDS[recipe.run].model_validate(recipe_data(recipe)) == recipe
+
+
+OF_OWN_HOMES = ("home_assistant", "own_home")  # which are not shipped
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted((ROOT / "recipes").glob("*.yaml")) if path.stem not in OF_OWN_HOMES],
+    ids=lambda path: path.stem,
+)
+def test_each_task_of_a_recipe_s_suites_can_be_made(path):
+    """Training comes first, and would be lost."""
+    from homerl.bench.runner import Heldout
+    from homerl.run.recipe import load_recipe
+
+    recipe = load_recipe(path)
+    suites = [suite for suite in getattr(getattr(recipe, "bench", None), "suites", ()) if suite.benchmark is None]
+    for suite in suites:
+        tasks = Heldout(suite, recipe.bench.limits)
+        assert len({tasks[index].blueprint.id for index in range(len(tasks))}) == suite.count
