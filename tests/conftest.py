@@ -14,7 +14,10 @@ settings.register_profile("few", deadline=None)  # a busy machine fails no test
 settings.register_profile("many", deadline=None)
 settings.load_profile("few")
 
-FIRST = ("test_third_world.py", "test_in_tree.py")  # idle processes take tests off the end, and would make their fixtures again
+FIRST = (
+    "test_third_world.py",
+    "test_in_tree.py",
+)  # idle processes take tests off the end, and would make their fixtures again
 
 
 def pytest_collection_modifyitems(items: list) -> None:

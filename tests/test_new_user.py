@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,20 @@ def test_the_first_line_says_what_went_wrong():
     assert first_line("\n\n  one\ntwo\n") == "one"
     assert first_line("Traceback (most recent call last):\n  File x\nKeyError: 'a'\n") == "KeyError: 'a'"
     assert first_line("") == ""
+
+
+def test_a_page_is_opened_and_left_with_ctrl_c(tmp_path):
+    """A command that serves no page, or ends on its own, is told as it is."""
+    (tmp_path / "index.html").write_text("<p>a page</p>")
+    program = (
+        "import http.server as h, signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(0)); "
+        "s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler); "
+        "print(f'mine: http://127.0.0.1:{s.server_port}/ (Ctrl-C ends it)', flush=True); s.serve_forever()"
+    )
+    code, said, _ = Shell(tmp_path).visit(f'exec {sys.executable} -c "{program}"')
+    assert code == 0 and "mine: http://" in said and "the page has 13 bytes" in said
+    assert Shell(tmp_path).visit("echo nothing; exit 3")[:2] == (3, "nothing\n")
+
+
+def test_what_is_typed_reaches_the_command(tmp_path):
+    assert Shell(tmp_path).run("cat", "hello\n")[:2] == (0, "hello\n")

@@ -11,10 +11,12 @@ import argparse
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,8 @@ QUICK = {  # what a quick run adds to the long commands of pages
     **DOCS.SHORTER,
 }
 HOURS = 4
+SAID = "switch on the floor fan in the living room\n/undo\n/home\n/quit\n"  # in a chat
+SERVED = re.compile(r"http://\S+")
 FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "HOMERL_")  # of the environment that this runs in
 
 
@@ -67,17 +71,36 @@ class Shell:
     folder: Path
     before: list[str] = field(default_factory=list)
 
-    def run(self, command: str) -> tuple[int, str, float]:
-        """(exit code, what was printed, seconds)."""
+    def run(self, command: str, said: str = "") -> tuple[int, str, float]:
+        """(exit code, what was printed, seconds) of a command at which `said` is typed."""
+        started = time.monotonic()
+        with self._started(command) as process:
+            printed, _ = process.communicate(said, timeout=HOURS * 3600)
+        return process.returncode, printed, time.monotonic() - started
+
+    def visit(self, command: str) -> tuple[int, str, float]:
+        """The same of a command that serves a page: the page is opened, then Ctrl-C is pressed."""
+        started = time.monotonic()
+        with self._started(command) as process:
+            printed = ""
+            while not (address := SERVED.search(printed)):
+                if not (line := process.stdout.readline()):
+                    return process.wait(), printed, time.monotonic() - started
+                printed += line
+            with urllib.request.urlopen(address[0], timeout=60) as page:
+                printed += f"the page has {len(page.read()):,} bytes\n"
+            os.killpg(process.pid, signal.SIGINT)
+            rest, _ = process.communicate(timeout=60)
+        return process.returncode, printed + rest, time.monotonic() - started
+
+    def _started(self, command: str) -> subprocess.Popen[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         clean["PATH"] = ":".join(part for part in clean["PATH"].split(":") if Path(part) != Path(sys.prefix, "bin"))
-        started = time.monotonic()
-        done = subprocess.run(
-            ["bash", "-c", "\n".join([*self.before, command])], cwd=self.folder, text=True, timeout=HOURS * 3600,
-            env=clean | {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(
+            ["bash", "-c", "\n".join([*self.before, command])], cwd=self.folder, text=True, start_new_session=True,
+            env=clean | {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        return done.returncode, done.stdout, time.monotonic() - started
 
 
 def main() -> int:
@@ -153,7 +176,8 @@ def not_run(page: str, line: str) -> str | None:
 def typed_row(shell: Shell, line: str, quick: bool) -> Row:
     """Run a command as it stands; in a quick run with what makes it short."""
     command = f"{line} {(quick and DOCS.of_table(QUICK, line)) or ''}".strip()
-    code, said, seconds = shell.run(command)
+    chat, page = line.startswith("homerl chat"), "--page" in line.partition("#")[0]
+    code, said, seconds = shell.visit(command) if page else shell.run(command, SAID if chat else "")
     wanted = (DOCS.of_table(DOCS.EXIT, line) or (0, ""))[0]
     return Row(line, code, first_line(said), seconds, code == wanted and "Traceback" not in said)
 
