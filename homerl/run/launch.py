@@ -2,7 +2,8 @@
 
 Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
 that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
-except for what one process alone knows (`homerl.terminal.endings`); one run at a time works in a folder.
+except for what one process alone knows (`homerl.terminal.endings`); one run at a time works in a folder; of the processes
+that a launcher started, all train, and the first does everything else alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from envs.documents import naming
 from homerl.processes.lifetime import die_with_parent
 from homerl.terminal.endings import Ending, run_to_end
 
+BY_ALL = ("sft", "rlve")  # kinds of runs; `accelerate launch` starts a process for each GPU, whatever the kind
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -45,6 +47,8 @@ def _start(path: str, argv: Sequence[str]) -> None:
     from homerl.run.rehearsal import rehearse
 
     recipe = load_recipe(path, argv)
+    if not is_first() and recipe.run not in BY_ALL:
+        return
     check_machine(recipe, path)
     rehearse(recipe)
     run_recipe(recipe)
