@@ -19,15 +19,16 @@ from homerl.train.refusals import parallel_mode, refuse_untrainable
 from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
 
+OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
 GPU = "pip install 'homerl[gpu]'"
 
 
 def check_machine(recipe: Base, path: str) -> None:
-    """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: GPUs, packages, weights,
-    endpoints.
+    """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: a GPU, packages, weights, data,
+    endpoints, the login of Weights & Biases.
     """
     refuse_untrainable(recipe)
-    looks = (_gpus, _packages, _weights, _data, _endpoints, _engine)
+    looks = (_gpus, _packages, _weights, _data, _endpoints, _engine, _login)
     missing = [what for look in looks for what in look(recipe)]
     if missing:
         raise InputError(
@@ -107,6 +108,20 @@ def _data(recipe: Base) -> list[str]:
     if data is None or Path(data).exists() or not looks_local(data):
         return missing
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _login(recipe: Base) -> list[str]:
+    """What keeps a training from sending its metrics to Weights & Biases."""
+    trains = recipe.run in ("sft", "rlve", "flywheel")
+    if not trains or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
+        return []
+    import wandb
+
+    try:
+        known = wandb.login(prompt=False)
+    except wandb.errors.Error as error:
+        return [f"Weights & Biases takes no metrics: {str(error).splitlines()[0]} ({OFFLINE})"]
+    return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {OFFLINE})"]
 
 
 def _engine(recipe: Base) -> list[str]:

@@ -43,7 +43,7 @@ server.port = int(port)
 server.start()
 time.sleep(600)
 """
-RECIPE = {"homerl": 1, "run": "rlve", "model": {"name": "runs/none"}}
+RECIPE = {"homerl": 1, "run": "rlve", "model": {"name": "runs/none"}, "wandb": {"mode": "disabled"}}
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,8 @@ def call(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
         "PYTHONPATH": str(ROOT),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
+        "NETRC": os.devnull,  # whoever is logged in to Weights & Biases
+        "WANDB_API_KEY": "",
     }
     return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment, timeout=900)
 
@@ -41,7 +43,13 @@ def test_a_recipe_for_gpus_says_what_is_missing_here():
     said = message(done)
     assert said.startswith("homerl: recipes/rlve_full.yaml: this machine cannot run the recipe: no GPU is visible to torch")
     assert "runs/sft_8b/model" in said and "quickstart" in said and "Traceback" not in done.stderr
+    assert "nobody is logged in to Weights & Biases" in said and "--wandb.mode offline" in said
     assert "run: rlve" in done.stdout, "the resolved recipe is printed all the same"
+
+
+def test_metrics_that_stay_here_need_no_login():
+    assert "Weights" not in message(call(*HOMERL, "check", "recipes/rlve_full.yaml", "--wandb.mode", "offline"))
+    assert "Weights" not in message(call(*HOMERL, "check", "recipes/rlve_full.yaml", "--report_to", "[tensorboard]"))
 
 
 def test_a_misspelt_key_is_named_with_file_line_and_what_was_meant(tmp_path):
