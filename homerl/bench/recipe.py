@@ -16,7 +16,7 @@ from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings
-from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.contract import EXPERT, ExpertConfig, WorldAdapter
 from homerl.worlds.registry import refuse_behaviours, suites, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
@@ -113,12 +113,15 @@ class BenchRecipe(Base):
     agent: str | None = Field(
         None, description="A baseline of each suite's world, such as `expert`, that is evaluated in place of a `model`."
     )
+    expert: ExpertConfig | None = Field(None, description="How `agent: expert` works; null is the usual way of each world.")
     bench: BenchSettings = Field(BenchSettings(), description="How the model is evaluated, and on what.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> BenchRecipe:
         if (self.model is None) == (self.agent is None):
             raise ValueError("name a `model` or an `agent`, one of both")
+        if self.expert and self.agent != EXPERT:
+            raise ValueError(f"`expert` is of `agent: {EXPERT}`")
         for suite in self.bench.suites:
             known = suite.world.baselines
             if self.agent is not None and self.agent not in known:

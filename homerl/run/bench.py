@@ -52,7 +52,10 @@ def _of_model(recipe: BenchRecipe) -> Players:
 
 def _baseline(recipe: BenchRecipe) -> Players:
     """The agent that the recipe names, of each suite's world."""
-    return lambda suite: (ParticipantFactories(suite.world.baselines[recipe.agent], identity=recipe.agent), Pace())
+    if (config := recipe.expert) is None:
+        return lambda suite: (ParticipantFactories(suite.world.baselines[recipe.agent], identity=recipe.agent), Pace())
+    who = f"{recipe.agent} {config.model_dump_json()}"
+    return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), Pace())
 
 
 def _shown(recipe: BenchRecipe) -> str:

@@ -25,9 +25,9 @@ from envs.documents import InputError, read_yaml, write_atomic
 from homerl.processes.lifetime import PARENT
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
+from homerl.worlds.contract import EXPERT
 
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
-EXPERT = "expert"  # the baseline of every world that knows the solution
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
@@ -134,7 +134,8 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
     sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     last = data["bench"]["suites"][-1]["name"]
-    yield stage("bench", EXPERT, model=None, agent=EXPERT, bench=data["bench"]), out / EXPERT / "bench" / last / "score.json"
+    knowing = {"agent": EXPERT, "expert": data["synth"]["expert"] | {"mistakes": 0.0}}
+    yield stage("bench", EXPERT, model=None, bench=data["bench"], **knowing), out / EXPERT / "bench" / last / "score.json"
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
         most = recipe.untrained_tasks if name == "untrained" else None

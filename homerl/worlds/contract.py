@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from homerl.worlds.visits import Visits
 
 Split = Literal["train", "heldout"]
+EXPERT = "expert"  # the baseline of every world that knows the solution
 Progress = Callable[[int, int], None]
 
 
@@ -297,7 +298,7 @@ class WorldAdapter(ABC):
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """Constructors of the agents that need no model, by name; `expert` must be among them."""
-        return {"expert": lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
+        return {EXPERT: lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
 
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The constructor of the agent that plays over an endpoint in a setting, or None for the standard `LLMAgent`.
