@@ -164,8 +164,9 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
     model = next((name for name in ("rlve", "sft") if (run.out / name / "model").is_dir()), None)
     if run.recipe and run.shown_model != "rlve":
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
-    if model:
+    if model and visited(run.recipe):
         yield "Talk with the model", f"homerl chat {out}"
+    if model:
         yield "Export the model", f"homerl export {out} --to {EXPORT}"
         served = f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
         yield "Serve the export, on a GPU with vLLM", served
@@ -177,6 +178,13 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
         seed = int(run.record.get("seed") or 0) + 1
         again = f"accelerate launch {out}/recipe.yaml --seed {seed} --out {out}-seed{seed}"
         yield "The same with another seed", again
+
+
+def visited(recipe: Row) -> bool:
+    """Whether a person can visit the homes of a run's tasks: in some worlds nobody can."""
+    tasks = (recipe.get("blueprints") or {}).get("recipe") or {}
+    parts = [part.get("recipe") or {} for part in (tasks.get("worlds") or {"": {"recipe": tasks}}).values()]
+    return any(world_of(part).visits for part in parts)
 
 
 def points(share: float) -> str:

@@ -16,6 +16,7 @@ from homerl.processes.locks import folder_lock
 from homerl.run.bench import run_bench
 from homerl.run.flywheel import is_done, next_lines, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
+from homerl.view.page import visited
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,10 +39,29 @@ def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
     assert scores["heldout"]["n"] == 6 and scores["heldout"]["success"] == 1.0
     played = [row["id"] for row in read_rows(tmp_path / "expert/bench/heldout/results.jsonl")]
     assert played == [f"heldout-{seed}" for seed in range(6)]
-    for wrong, says in (({"agent": "exprt"}, "there is expert"), ({"agent": None}, "name a `model` or an `agent`")):
+    refused = {"there is expert": {"agent": "exprt", "expert": None}, "`expert` is of": {"agent": "nothing"}}
+    for says, wrong in (refused | {"name a `model` or an `agent`": {"agent": None}}).items():
         (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(stage | wrong))
         with pytest.raises(InputError, match=says):
             load_recipe(tmp_path / "wrong.yaml")
+
+
+def test_the_expert_works_as_it_does_for_training(tmp_path: Path) -> None:
+    """The limits are those of the work that the model learnt: who reads more comes to no end."""
+    shipped = load_recipe("recipes/simuhome_quickstart.yaml", ["--out", str(tmp_path)])
+    stage = next(stage for stage, product in stages(shipped) if "expert" in product.parts)
+    stage["bench"]["suites"][0]["count"] = 3
+    assert stage["expert"] == shipped.synth.expert.model_dump() | {"mistakes": 0.0}
+    for name, way, success in (("own", stage["expert"], 1.0), ("usual", None, 0.0)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(stage | {"expert": way, "out": str(tmp_path / name)}))
+        assert run_bench(load_recipe(tmp_path / f"{name}.yaml"))["heldout"]["success"] == success
+
+
+def test_nobody_is_sent_to_talk_where_nobody_can() -> None:
+    homeenv, simuhome = {"world": "homeenv"}, {"world": "simuhome"}
+    mixed = {"worlds": {"a": {"recipe": simuhome}, "b": {"recipe": homeenv}}}
+    told = [visited({"blueprints": {"recipe": tasks}}) for tasks in (homeenv, simuhome, mixed, {"intents": [1, 2]})]
+    assert told == [True, False, True, True] and visited({})
 
 
 def test_what_to_type_next_begins_with_what_the_shell_lacks() -> None:
