@@ -1,5 +1,5 @@
-"""Sets up Hypothesis (a few cases per property by default, thousands with the profile `many`: `scripts/test --all`), the order
-of the tests, and Ctrl-C for the processes that tests start.
+"""Sets up Hypothesis (a few cases per property by default, thousands with the profile `many`: `scripts/test --all`), the
+order of the tests, and Ctrl-C for the processes that tests start.
 """
 
 import signal

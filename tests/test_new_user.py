@@ -78,6 +78,9 @@ def test_a_page_is_opened_and_left_with_ctrl_c(tmp_path):
     code, said, _ = Shell(tmp_path).visit(f'exec {sys.executable} -c "{program}"')
     assert code == 0 and "mine: http://" in said and "the page has 13 bytes" in said
     assert Shell(tmp_path).visit("echo nothing; exit 3")[:2] == (3, "nothing\n")
+    (tmp_path / "index.html").unlink()
+    broken = program.replace("SimpleHTTPRequestHandler", "BaseHTTPRequestHandler")
+    assert "Traceback: the page fails: HTTP Error 501" in Shell(tmp_path).visit(f'exec {sys.executable} -c "{broken}"')[1]
 
 
 def test_what_is_typed_reaches_the_command(tmp_path):

@@ -14,7 +14,8 @@ from envs.documents.document import InputError
 
 _FULL = "make room there, and where temporary files go, or name another place; what was finished is kept"
 _TOLD = re.compile(  # by Rust, by torch, and by numpy's `tofile`
-    r"\(os error (?P<number>\d+)\)|PytorchStreamWriter failed|inline_container.*unexpected pos|^\d+ requested and \d+ written"
+    r"\(os error (?P<number>\d+)\)|PytorchStreamWriter failed|inline_container.*unexpected pos"
+    r"|^\d+ requested and \d+ written"
 )
 _CLOSED = "name a place that you may read and write"
 _REMEDIES = {

@@ -42,10 +42,13 @@ def ready_to_write(path: str | Path) -> None:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not path.exists():
+    if path.is_file() or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with naming(path), tempfile.TemporaryFile(dir=path.parent):
-            return
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                return
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 ODD = re.compile(
     r"""\\(?:[^\n\r\\'"abfnrtvx0-7]|[4-7][0-7]{2})"""  # an invalid escape sequence
-    r"""|\b[0-9][0-9a-zA-Z_.]*(?:and|else|for|if|in|is|not|or)\b"""  # a number that runs into a keyword
+    r"""|\b[0-9][0-9a-zA-Z_.]*(?:and|else|for|if|in|is|not|or)"""  # a number that runs into what begins like a keyword
 )
 
 

@@ -30,6 +30,7 @@ from envs.documents import InputError
 from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
 from homerl.processes.interrupts import stoppable
+from homerl.processes.ranks import is_first
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
@@ -60,7 +61,7 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
         return
     serve, model, key = settings.serve, settings.served_name, settings.key
     url = address(serve)
-    if os.environ.get("RANK", "0") != "0":
+    if not is_first():
         wait_until_ready(url, None, log, serve.start_seconds, key)
         yield (url,), model
     elif model in (models(url, key) or ()):

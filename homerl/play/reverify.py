@@ -30,6 +30,7 @@ from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 REFUSED = "refused: syntax: "
+BOUNDS = ("minimum", "maximum")
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
 SPEAKERS = (
     Outcome.USER_ERROR,
@@ -155,21 +156,19 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
             yield f"message {number} ({here['role']}): {_short(here)}, stored {_short(there)}"
     if len(again["messages"]) != len(was["messages"]):
         yield f"{len(again['messages'])} messages, stored {len(was['messages'])}"
-    if _unbounded(json.loads(again["tools"])) != _unbounded(json.loads(was["tools"])):
+    if not _as_stored(json.loads(again["tools"]), json.loads(was["tools"])):
         yield "the tools are others than were stored"
 
 
-def _unbounded(schema: Any) -> Any:
-    """Tools without the bounds of their numbers. A parameter may be named as a bound is, but is no number."""
-    if isinstance(schema, list):
-        return [_unbounded(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _unbounded(value)
-        for key, value in schema.items()
-        if key not in ("minimum", "maximum") or not isinstance(value, (int, float))
-    }
+def _as_stored(schema: Any, stored: Any) -> bool:
+    """Whether a schema is the stored one, but for bounds of numbers that the stored one lacks."""
+    if isinstance(schema, dict) and isinstance(stored, dict):
+        added = {key: schema[key] for key in schema.keys() - stored.keys()}
+        bounds = all(key in BOUNDS and isinstance(value, (int, float)) for key, value in added.items())
+        return bounds and stored.keys() <= schema.keys() and all(_as_stored(schema[key], stored[key]) for key in stored)
+    if isinstance(schema, list) and isinstance(stored, list):
+        return len(schema) == len(stored) and all(map(_as_stored, schema, stored))
+    return bool(schema == stored)
 
 
 def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:

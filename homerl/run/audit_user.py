@@ -144,7 +144,6 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
     people = rates_in(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
     report = with_breaches(replace(audit_of(played, users.usage()), people=people), setup.user.audit)
-    out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"outcome": str(row.outcome), "behaviours": [*map(sorted, row.behaviours)]} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
     return report

@@ -16,6 +16,7 @@ from typing import Any
 
 from envs.documents import naming
 from homerl.processes.lifetime import die_with_parent
+from homerl.processes.ranks import is_first
 from homerl.terminal.endings import Ending, run_to_end
 
 BY_ALL = ("sft", "rlve")  # kinds of runs; `accelerate launch` starts a process for each GPU, whatever the kind
@@ -93,8 +94,3 @@ def runner(kind: str) -> Callable[[Any], Any]:
     from homerl.run.flywheel import run_flywheel
 
     return run_flywheel
-
-
-def is_first() -> bool:
-    """Whether this is the process that prints and writes."""
-    return os.environ.get("RANK", "0") == "0"

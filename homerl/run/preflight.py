@@ -12,7 +12,9 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.llm.serve import find_vllm, trouble
 from homerl.llm.settings import EndpointSettings
+from homerl.processes.ranks import is_first
 from homerl.recipe.base import Base
+from homerl.recipe.monitoring import tell_services
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
@@ -111,12 +113,13 @@ def _data(recipe: Base) -> list[str]:
 
 
 def _login(recipe: Base) -> list[str]:
-    """What keeps a training from sending its metrics to Weights & Biases."""
-    trains = recipe.run in ("sft", "rlve", "flywheel")
-    if not trains or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
+    """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
+    trains = recipe.run in ("sft", "rlve") or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
+    if not trains or not is_first() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
         return []
     import wandb
 
+    tell_services(recipe)
     try:
         known = wandb.login(prompt=False)
     except wandb.errors.Error as error:

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ import torch
 from envs.documents import InputError, read_json
 from homerl.play.messages import IM_END, can_think, chat_template, is_ours, training_template
 from homerl.recipe.base import Base
+from homerl.recipe.monitoring import tell_services
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
 from homerl.train.packing.updates import PackedUpdates
@@ -31,16 +31,8 @@ from homerl.train.sizes import GB
 
 
 def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
-    """The training arguments that `SFTConfig` and `GRPOConfig` have in common.
-
-    It also sets the environment variables that W&B and TensorBoard read.
-    """
-    os.environ["WANDB_MODE"] = recipe.wandb.mode
-    os.environ["WANDB_PROJECT"] = recipe.wandb.project
-    os.environ["WANDB_DIR"] = str(recipe.out)
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe.out / "tensorboard")
-    if recipe.wandb.entity:
-        os.environ["WANDB_ENTITY"] = recipe.wandb.entity
+    """The training arguments that `SFTConfig` and `GRPOConfig` have in common. It also tells W&B and TensorBoard theirs."""
+    tell_services(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small
     floor = {}

@@ -4,8 +4,11 @@ import ast
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from envs.homeenv import expressions
 from envs.homeenv.parsing import parse
@@ -34,9 +37,20 @@ def test_the_filters_stay_as_they_are_and_most_texts_do_not_touch_them(monkeypat
 
 
 def test_a_syntax_error_is_one():
-    for text in ("(", 'x = "\\d', "1or"):
-        with pytest.raises(SyntaxError):
+    for text in ("(", 'x = "\\d', "1or", "5into", "f(60island)", "2andy"):
+        with warnings.catch_warnings(record=True) as found, pytest.raises(SyntaxError):
             parse(text)
+        assert not found
+
+
+@settings(max_examples=2000)
+@given(st.text("01 7xfndorisetab_.\\'\"(){}", max_size=12))
+def test_no_text_makes_the_parser_say_a_word(text):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with suppress(SyntaxError, ValueError):
+            parse(text)
+    assert not found
 
 
 def test_importing_the_world_leaves_the_parser_its_warnings():

@@ -15,9 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -76,7 +78,7 @@ class Shell:
         started = time.monotonic()
         with self._started(command) as process:
             printed, _ = process.communicate(said, timeout=HOURS * 3600)
-        return process.returncode, printed, time.monotonic() - started
+            return process.returncode, printed, time.monotonic() - started
 
     def visit(self, command: str) -> tuple[int, str, float]:
         """The same of a command that serves a page: the page is opened, then Ctrl-C is pressed."""
@@ -87,20 +89,39 @@ class Shell:
                 if not (line := process.stdout.readline()):
                     return process.wait(), printed, time.monotonic() - started
                 printed += line
-            with urllib.request.urlopen(address[0], timeout=60) as page:
-                printed += f"the page has {len(page.read()):,} bytes\n"
+            printed += opened(address[0])
             os.killpg(process.pid, signal.SIGINT)
-            rest, _ = process.communicate(timeout=60)
-        return process.returncode, printed + rest, time.monotonic() - started
+            printed += process.stdout.read()
+            return process.wait(), printed, time.monotonic() - started
 
-    def _started(self, command: str) -> subprocess.Popen[str]:
+    @contextmanager
+    def _started(self, command: str) -> Iterator[subprocess.Popen[str]]:
+        """A process in a group of its own, which ends with the block."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         clean["PATH"] = ":".join(part for part in clean["PATH"].split(":") if Path(part) != Path(sys.prefix, "bin"))
-        return subprocess.Popen(
+        process = subprocess.Popen(
             ["bash", "-c", "\n".join([*self.before, command])], cwd=self.folder, text=True, start_new_session=True,
             env=clean | {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
+        timer = threading.Timer(HOURS * 3600, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            yield process
+        finally:
+            timer.cancel()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def opened(address: str) -> str:
+    """What a visit of a page gives, in one line; a page that fails is a traceback, as of any command."""
+    try:
+        with urllib.request.urlopen(address, timeout=60) as page:
+            return f"the page has {len(page.read()):,} bytes\n"
+    except OSError as error:
+        return f"Traceback: the page fails: {error}\n"
 
 
 def main() -> int:

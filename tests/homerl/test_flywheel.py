@@ -60,8 +60,24 @@ def test_the_expert_works_as_it_does_for_training(tmp_path: Path) -> None:
 def test_nobody_is_sent_to_talk_where_nobody_can() -> None:
     homeenv, simuhome = {"world": "homeenv"}, {"world": "simuhome"}
     mixed = {"worlds": {"a": {"recipe": simuhome}, "b": {"recipe": homeenv}}}
-    told = [visited({"blueprints": {"recipe": tasks}}) for tasks in (homeenv, simuhome, mixed, {"intents": [1, 2]})]
-    assert told == [True, False, True, True] and visited({})
+    told = [
+        visited({"blueprints": {"recipe": tasks}})
+        for tasks in (homeenv, simuhome, mixed, {"world": "gone"}, {"intents": [1]})
+    ]
+    assert told == [True, False, True, False, True] and visited({})
+    assert not visited({"blueprints": {"recipe": mixed}, "bench": {"suites": [{"benchmark": "x"}, {"recipe": simuhome}]}})
+
+
+def test_an_expert_that_an_earlier_version_played_stays(tmp_path: Path) -> None:
+    stage, product = next((stage, product) for stage, product in stages(recipe(tmp_path)) if "expert" in product.parts)
+    path = stage_recipe_path(stage)
+    product.parent.mkdir(parents=True)
+    product.touch()
+    path.write_text(yaml.safe_dump({key: value for key, value in stage.items() if key != "expert"}))
+    assert is_done(stage, product)
+    path.write_text(yaml.safe_dump(stage | {"expert": {"mistakes": 0.5}}))
+    with pytest.raises(InputError, match="another recipe"):
+        is_done(stage, product)
 
 
 def test_what_to_type_next_begins_with_what_the_shell_lacks() -> None:

@@ -1,0 +1,72 @@
+"""The login of Weights & Biases is asked for by who sends metrics, with what the recipe says of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import wandb
+
+from envs.documents import InputError
+from homerl.run.preflight import check_machine
+from homerl.train.recipe import RLVERecipe
+
+TOLD = ("WANDB_MODE", "WANDB_DIR", "WANDB_ENTITY", "WANDB_PROJECT")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str | None]]]:
+    """The environment of each question for the login; nobody is logged in."""
+    for name in (*TOLD, "TENSORBOARD_LOGGING_DIR"):
+        monkeypatch.setenv(name, "before")
+    found: list[dict[str, str | None]] = []
+
+    def login(prompt: bool) -> bool:
+        assert not prompt
+        found.append({name: os.environ.get(name) for name in TOLD})
+        return False
+
+    monkeypatch.setattr(wandb, "login", login)
+    yield found
+
+
+def recipe(tmp_path, **changes) -> RLVERecipe:
+    (tmp_path / "model").mkdir(exist_ok=True)
+    (tmp_path / "model/config.json").touch()
+    data = {
+        "homerl": 1,
+        "run": "rlve",
+        "cpu": True,
+        "out": str(tmp_path / "run"),
+        "model": {"name": str(tmp_path / "model")},
+    }
+    return RLVERecipe.model_validate(data | {"wandb": {"mode": "online", "entity": "lab", "project": "homes"}} | changes)
+
+
+def test_the_service_knows_folder_and_owner_when_it_is_first_asked(tmp_path, asked):
+    with pytest.raises(InputError, match="nobody is logged in"):
+        check_machine(recipe(tmp_path), "r.yaml")
+    assert asked == [dict(zip(TOLD, ("online", str(tmp_path / "run"), "lab", "homes"), strict=True))]
+
+
+@pytest.mark.parametrize("changes", [{"wandb": {"mode": "offline"}}, {"wandb": {"mode": "disabled"}}, {"report_to": []}])
+def test_who_sends_nothing_is_not_asked(tmp_path, asked, changes):
+    check_machine(recipe(tmp_path, **changes), "r.yaml")
+    assert not asked
+
+
+def test_only_the_first_process_is_asked(tmp_path, asked, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    check_machine(recipe(tmp_path), "r.yaml")
+    assert not asked
+
+
+def test_a_service_that_cannot_be_reached_is_said(tmp_path, asked, monkeypatch):
+    def login(prompt: bool) -> bool:
+        raise wandb.errors.CommError("no way\nto it")
+
+    monkeypatch.setattr(wandb, "login", login)
+    with pytest.raises(InputError, match=r"takes no metrics: no way \(`--wandb.mode offline`"):
+        check_machine(recipe(tmp_path), "r.yaml")
