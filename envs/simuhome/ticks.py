@@ -1,7 +1,8 @@
 """Countdowns: how many whole seconds a number of passes counts.
 
-A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s. A float is
-the fraction of a second itself, for passes of any other length.
+A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and begins anew
+with each second; from the second one on it is a `Later`. A float is the fraction of a second itself, for passes of any other
+length.
 
 Invariants:
 - With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such additions
@@ -15,6 +16,13 @@ import math
 from typing import NamedTuple
 
 TENTH = 0.1
+
+
+class Later(int):
+    """A counter of a second that is not the first since the reset. What was taken off as a whole second leaves another fraction.
+
+    It has the text of its integer, since state keys are made of texts, and stored trajectories have these.
+    """
 
 
 class Count(NamedTuple):
@@ -42,7 +50,8 @@ def _count_tenths(counter: int, passes: int, most: float) -> Count:
     if most < math.inf:
         passes = min(passes, max(0, 10 * (before + math.ceil(most)) + 1 - counter))
     after = counter + passes
-    return Count(passes, _seconds_of(after) - before, (after - 1) % 10 + 1 if after > 10 else after)
+    kept = Later((after - 1) % 10 + 1) if after > 10 or isinstance(counter, Later) else after
+    return Count(passes, _seconds_of(after) - before, kept)
 
 
 def _seconds_of(passes: int) -> int:
@@ -52,4 +61,7 @@ def _seconds_of(passes: int) -> int:
 
 def _fraction(counter: float) -> float:
     """The fraction of a second in a counter."""
-    return sum([TENTH] * counter) if isinstance(counter, int) else counter
+    if not isinstance(counter, int):
+        return counter
+    first = sum([TENTH] * 11) - 1 if isinstance(counter, Later) else TENTH * min(counter, 1)
+    return sum([TENTH] * (counter - 1), first)
