@@ -133,7 +133,7 @@ def control_rules(home: Home, state: Any) -> dict[str, Any]:
 
     In strict mode PM10 is known only by the name `air_quality`.
     """
-    known = state if home.plan.strict else AIR_QUALITY.get(state, state)
+    known = AIR_QUALITY.get(state, state) if isinstance(state, str) and not home.plan.strict else state
     if not isinstance(state, str) or known not in _rules():
         raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
     return {"state": state, "control_rules": json.dumps(_rules()[known])}

@@ -66,6 +66,31 @@ def test_any_call_gets_a_result(strict):
     assert sum(live(seed, strict, 40) for seed in range(10)) > 50
 
 
+ODD = ({}, {"a": {}}, [], [{}], [None], None, True, 0, -1, 1.5, "", "x", "1", "\ud800")
+
+
+@each_mode
+def test_each_argument_of_each_tool_may_be_anything(strict):
+    """The others are right, so that a call comes as far as it can."""
+    env = SimuHome(EVERYTHING, strict)
+    light = {"device_id": "dimmable_light", "endpoint_id": 1, "cluster_id": "LevelControl"}
+    step = {"tool": "execute_command", "args": {**light, "command_id": "Stop", "args": {}}}
+    right = {
+        **light, "command_id": "Stop", "attribute_id": "OnLevel", "args": {}, "value": 1, "room_id": "hall", "state": "humidity",
+        "start_time": "2025-08-23 11:00:00", "steps": [step], "query": "level", "top_k": 1, "device_type": "fan",
+        "tick_interval": 0.1, "answer": "done", "status": "pending",
+    }  # fmt: skip
+    for tool in env.tools:
+        name, schema = tool["function"]["name"], tool["function"]["parameters"]
+        known = {key: right[key] for key in schema["properties"] if key in right}
+        steps = [{**step, key: odd} for key in step for odd in ODD] if "steps" in known else []
+        for change in [{key: odd} for key in schema["properties"] for odd in ODD] + [{"steps": [one]} for one in steps]:
+            twin = env.fork()
+            text, *_, info = twin.step({"name": name, **known, **change})
+            assert text.encode() and (info["blocked"] is None or twin.state_key() == env.state_key()), (name, change)
+            twin.wait(40_000)
+
+
 @pytest.mark.long
 @each_mode
 def test_any_of_many_calls_gets_a_result(strict):
