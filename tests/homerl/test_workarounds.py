@@ -173,6 +173,7 @@ def test_fused_head(model):
     from trl.trainer.utils import add_fused_lm_head
 
     trained = copy.deepcopy(model)
+    fused_head.apply(trained)  # a trainer of another test may have given the session's model its head
     add_fused_lm_head(trained)
     ids = torch.arange(3, 9)[None]
     with torch.no_grad():
