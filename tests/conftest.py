@@ -6,18 +6,15 @@ import signal
 
 from hypothesis import settings
 
-signal.signal(
-    signal.SIGINT, signal.default_int_handler
-)  # what a shell starts in the background ignores it, and so its children
+# What a shell starts in the background ignores Ctrl-C, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("few", deadline=None)  # a busy machine fails no test
 settings.register_profile("many", deadline=None)
 settings.load_profile("few")
 
-FIRST = (
-    "test_third_world.py",
-    "test_in_tree.py",
-)  # idle processes take tests off the end, and would make their fixtures again
+# Idle processes take tests off the end, and would make the fixtures of these again.
+FIRST = ("test_third_world.py", "test_in_tree.py")
 
 
 def pytest_collection_modifyitems(items: list) -> None:

@@ -27,8 +27,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: i
     path = Path(path)
     parts = [content] if isinstance(content, (str, bytes)) else content
     chunks = (part.encode() if isinstance(part, str) else part for part in parts)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    _refuse_folder(path)
     if path.exists() and not path.is_file():
         with naming(path), path.open("wb") as device:
             device.writelines(chunks)
@@ -40,8 +39,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: i
 def ready_to_write(path: str | Path) -> None:
     """Create the folder of the file at `path`. Raises the `OSError` that `write_atomic` would raise, before long work."""
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    _refuse_folder(path)
     if path.is_file() or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -49,6 +47,11 @@ def ready_to_write(path: str | Path) -> None:
                 return
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
 
 def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:

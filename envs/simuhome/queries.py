@@ -133,7 +133,8 @@ def control_rules(home: Home, state: Any) -> dict[str, Any]:
 
     In strict mode PM10 is known only by the name `air_quality`.
     """
-    known = AIR_QUALITY.get(state, state) if isinstance(state, str) and not home.plan.strict else state
-    if not isinstance(state, str) or known not in _rules():
+    other_names = {} if home.plan.strict else AIR_QUALITY
+    rules = _rules().get(other_names.get(state, state)) if isinstance(state, str) else None
+    if rules is None:
         raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
-    return {"state": state, "control_rules": json.dumps(_rules()[known])}
+    return {"state": state, "control_rules": json.dumps(rules)}

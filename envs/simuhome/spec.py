@@ -144,12 +144,13 @@ class DeviceType:
 
     def tables_of(self, offsets: Mapping[str, int]) -> Tables:
         """Offsets by endpoint and cluster, of a device with other keys too."""
-        groups: dict[str, dict[str, int]] = {f"{endpoint}.{cluster.name}": {} for endpoint, cluster in self.places}
+        tables: dict[tuple[int, str], dict[str, int]] = {(endpoint, cluster.name): {} for endpoint, cluster in self.places}
+        places = {(str(endpoint), cluster): table for (endpoint, cluster), table in tables.items()}
         for key, offset in offsets.items():
             endpoint, cluster, attribute = (*key.split(".", 2), "", "")[:3]
-            if (group := groups.get(f"{endpoint}.{cluster}")) is not None:
-                group[attribute] = offset
-        return {(endpoint, cluster.name): groups[f"{endpoint}.{cluster.name}"] for endpoint, cluster in self.places}
+            if (endpoint, cluster) in places:
+                places[endpoint, cluster][attribute] = offset
+        return tables
 
     @cached_property
     def places(self) -> tuple[tuple[int, Cluster], ...]:

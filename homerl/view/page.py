@@ -22,7 +22,7 @@ from homerl.view import charts
 from homerl.view.glossary import glossary_of
 from homerl.view.run import PLAYERS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
 from homerl.worlds.contract import WorldAdapter
-from homerl.worlds.registry import default_world, world_of, worlds
+from homerl.worlds.registry import default_world, parts_in, world_of, worlds
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,7 @@ def visited(recipe: Row) -> bool:
     """Whether a person can visit the homes in which a run's model is measured, or else trained: not in every world."""
     suites = [suite for suite in (recipe.get("bench") or {}).get("suites") or () if not suite.get("benchmark")]
     tasks = (suites[0] if suites else recipe.get("blueprints") or {}).get("recipe") or {}
-    parts = [part.get("recipe") or {} for part in (tasks.get("worlds") or {"": {"recipe": tasks}}).values()]
-    known = [part for part in parts if part.get("world") in (None, *worlds())]
+    known = (part for part in parts_in(tasks) if part.get("world") in (None, *worlds()))
     return any(world_of(part).visits for part in known)
 
 
