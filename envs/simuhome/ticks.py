@@ -1,8 +1,8 @@
 """Countdowns: how many whole seconds a number of passes counts.
 
-A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and begins anew
-with each second; from the second one on it is a `Later`. A float is the fraction of a second itself, for passes of any other
-length.
+A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and
+begins anew with each second; from the second one on it is a `Later`. A float is the fraction of a second itself, for
+passes of any other length.
 
 Invariants:
 - With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such additions
@@ -19,9 +19,10 @@ TENTH = 0.1
 
 
 class Later(int):
-    """A counter of a second that is not the first since the reset. What was taken off as a whole second leaves another fraction.
+    """A counter of a second that is not the first since the reset.
 
-    It has the text of its integer, since state keys are made of texts, and stored trajectories have these.
+    What was taken off as a whole second leaves another fraction. It has the text of its integer, since state keys are made
+    of texts, and stored trajectories have these.
     """
 
 

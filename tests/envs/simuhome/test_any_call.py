@@ -76,9 +76,9 @@ def test_each_argument_of_each_tool_may_be_anything(strict):
     light = {"device_id": "dimmable_light", "endpoint_id": 1, "cluster_id": "LevelControl"}
     step = {"tool": "execute_command", "args": {**light, "command_id": "Stop", "args": {}}}
     right = {
-        **light, "command_id": "Stop", "attribute_id": "OnLevel", "args": {}, "value": 1, "room_id": "hall", "state": "humidity",
-        "start_time": "2025-08-23 11:00:00", "steps": [step], "query": "level", "top_k": 1, "device_type": "fan",
-        "tick_interval": 0.1, "answer": "done", "status": "pending",
+        **light, "command_id": "Stop", "attribute_id": "OnLevel", "args": {}, "value": 1,
+        "room_id": "hall", "state": "humidity", "start_time": "2025-08-23 11:00:00", "steps": [step],
+        "query": "level", "top_k": 1, "device_type": "fan", "tick_interval": 0.1, "answer": "done", "status": "pending",
     }  # fmt: skip
     for tool in env.tools:
         name, schema = tool["function"]["name"], tool["function"]["parameters"]
