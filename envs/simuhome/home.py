@@ -143,8 +143,12 @@ class ClusterView:
     __slots__ = ("_base", "_offsets", "cluster", "device", "endpoint", "home")
 
     def __init__(self, home: Home, device: Device, endpoint: int, cluster: str) -> None:
-        self.home, self.device, self.endpoint, self.cluster = home, device, endpoint, cluster
-        self._base, self._offsets = device.base, device.tables[endpoint, cluster]
+        self.home = home  # one by one, since a view is made at each call, and a tuple of all would cost as much again
+        self.device = device
+        self.endpoint = endpoint
+        self.cluster = cluster
+        self._base = device.base
+        self._offsets = device.tables[endpoint, cluster]
 
     def __getitem__(self, attribute: str) -> Any:
         return self.home.values[self._base + self._offsets[attribute]]

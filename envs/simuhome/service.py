@@ -97,8 +97,10 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
         raise OperationError("CLUSTER_NOT_FOUND")
     if command_id == "SetpointRaiseLower" and cluster_id == "Thermostat" and home.plan.strict:
         _check_power_adjustment(home, device)
-    known = device.type.at_any_time if isinstance(command_id, str) and type(endpoint_id) is int else {}
-    parameters = known.get((endpoint_id, cluster_id, command_id))
+    try:
+        parameters = device.type.at_any_time.get((endpoint_id, cluster_id, command_id))
+    except TypeError:  # a list cannot be looked up
+        parameters = None
     if parameters is None:
         endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
     arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
