@@ -143,7 +143,7 @@ class ClusterView:
     __slots__ = ("_base", "_offsets", "cluster", "device", "endpoint", "home")
 
     def __init__(self, home: Home, device: Device, endpoint: int, cluster: str) -> None:
-        self.home = home  # one by one, since a view is made at each call, and a tuple of all would cost as much again
+        self.home = home  # one by one: a view is made at each call, and a tuple would cost more
         self.device = device
         self.endpoint = endpoint
         self.cluster = cluster
