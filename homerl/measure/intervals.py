@@ -63,6 +63,15 @@ def share_interval(successes: np.ndarray) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def difference_interval(one: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float]:
+    """(low, high): the 95 % interval of a mean less an independent one, each given as (mean, low, high) (Newcombe, 1998).
+
+    Where both means have an interval with a width, it has one too.
+    """
+    (a, a_low, a_high), (b, b_low, b_high) = one, other
+    return a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
+
+
 def holm(chances: Sequence[float]) -> list[float]:
     """Holm's (1979) step-down correction: p-values of a family of tests, adjusted to its error rate, in their order."""
     n, adjusted, least = len(chances), [0.0] * len(chances), 0.0

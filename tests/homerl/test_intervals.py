@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap
 
 from homerl.bench.score import paired_difference, score
-from homerl.measure.intervals import RESAMPLES, holm, kappa, mean_interval, share_interval
+from homerl.measure.intervals import RESAMPLES, difference_interval, holm, kappa, mean_interval, share_interval
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12}
 
@@ -60,6 +60,13 @@ def test_a_share_of_none_or_of_all_has_an_interval_with_width(value: float) -> N
     twice = score([row | {"run": run} for run in (0, 1) for row in rows])["interval"]
     assert twice == (low, high), "two runs of one task are no two tasks"
     assert paired_difference(rows, rows)["interval"] == pytest.approx((-0.01885, 0.01885), abs=1e-5)
+
+
+def test_the_interval_of_a_difference_is_newcombes():
+    """56 of 70 less 48 of 80, as printed by Newcombe (1998, Table II, method 10)."""
+    parts = [np.repeat([1.0, 0.0], (hits, n - hits)) for hits, n in ((56, 70), (48, 80))]
+    found = difference_interval(*((float(part.mean()), *share_interval(part)) for part in parts))
+    assert found == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 def test_holms_correction_by_hand():

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 
-from homerl.measure.intervals import mean_interval, share_interval
+from homerl.measure.intervals import share_interval
 
 RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
 WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  # 27
 CUTS = tuple(range(1, 11))  # k of MAP@k
-LOWEST_SCORE = 1  # of a plan without a program that the judge could score
+LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
 
 ERRORS = ("EXECUTION_ERROR", "MISSING_ARGUMENTS", "UNEXPECTED_ARGUMENTS", "INVALID_TOOL_NAME", "UPSTREAM_FORMAT_ERROR",
           "EMPTY_OUTPUT")  # fmt: skip
@@ -38,17 +37,6 @@ def mean(values: Sequence[float]) -> float:
     if not values:
         raise ValueError("there is no mean of nothing")
     return sum(values) / len(values)
-
-
-def figure(values: Sequence[float], seed: int = 0) -> dict[str, float | int | tuple[float, float]]:
-    """Number, mean, 95 % bootstrap interval and deviation of values. The paper's ± are deviations (of a population)."""
-    middle = mean(values)
-    return {
-        "n": len(values),
-        "mean": middle,
-        "interval": mean_interval(np.array(values, dtype=float), seed),
-        "deviation": sqrt(mean([(value - middle) ** 2 for value in values])),
-    }
 
 
 # Questions

@@ -2,21 +2,29 @@
 
 Invariants: a figure is a pure function of results; only episodes that say something about the agent count; a figure of no
 cases is left out, never 0. Shares have Wilson's intervals, all other means a seeded bootstrap over episodes, so that equal
-results give equal digits.
+results give equal digits. Every interval has a width, also where all episodes ended alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from homerl.measure.intervals import RESAMPLES, mean_interval, share_interval
+from homerl.measure.intervals import SHARES, difference_interval, mean_interval, share_interval
 from homerl.play.trajectory import Outcome
-from homerl.worlds.personalhome.metrics import CALL_CLASSES, CUTS, ERRORS, RELEVANT, counterfactual_accuracy
+from homerl.worlds.personalhome.metrics import (
+    CALL_CLASSES,
+    CUTS,
+    ERRORS,
+    RELEVANT,
+    WORST_RANK_SUM,
+    counterfactual_accuracy,
+)
 
 Row = Mapping[str, Any]
 TASKS = ("IG", "MC", "FR", "PG")
@@ -83,35 +91,27 @@ def figures(**named: Figure | None) -> Figures:
 
 def share(cases: Iterable[float]) -> Figure | None:
     """The share of cases that hold (1, otherwise 0); None for no cases."""
-    return _figure(list(map(float, cases)), wilson=True)
+    return _figure(list(map(float, cases)), share_interval)
 
 
-def average(values: Iterable[float]) -> Figure | None:
-    """The mean of values; None for no values."""
-    return _figure(list(values), wilson=False)
+def average(values: Iterable[float], ends: tuple[float, float] = SHARES) -> Figure | None:
+    """The mean of values between `ends`; None for no values."""
+    return _figure(list(values), partial(mean_interval, ends=ends))
 
 
-def _figure(values: list[float], wilson: bool) -> Figure | None:
+def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, float]]) -> Figure | None:
     if not values:
         return None
     array = np.array(values, dtype=float)
-    return Figure(len(values), float(array.mean()), *(share_interval(array) if wilson else mean_interval(array)))
+    return Figure(len(values), float(array.mean()), *interval(array))
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float], seed: int = 0) -> Figure | None:
-    """The mean of some values less that of other, independent ones, and its bootstrap interval; None without either."""
-    if not ours or not theirs:
+def difference(ours: Figure | None, theirs: Figure | None) -> Figure | None:
+    """A mean less another one, of other episodes; None without either."""
+    if ours is None or theirs is None:
         return None
-    rng = np.random.default_rng(seed)
-    first, second = (_resampled(np.array(values, dtype=float), rng) for values in (ours, theirs))
-    low, high = np.percentile(first - second, [2.5, 97.5])
-    return Figure(len(ours) + len(theirs), float(np.mean(ours) - np.mean(theirs)), float(low), float(high))
-
-
-def _resampled(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The means of `RESAMPLES` samples of the values."""
-    means: np.ndarray = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
-    return means
+    low, high = difference_interval((ours.mean, ours.low, ours.high), (theirs.mean, theirs.low, theirs.high))
+    return Figure(ours.n + theirs.n, ours.mean - theirs.mean, low, high)
 
 
 # Questions
@@ -153,9 +153,10 @@ def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
     named, generic = ([row for row in rows if row["personal"] is way] for way in (True, False))
     found = {}
     for name, ours in cases(named).items():
-        if (gain := difference(ours, theirs := cases(generic)[name])) is not None:
-            one = average if name == "CF ACC" else share
-            found[name] = figures(personal=one(ours), generic=one(theirs), difference=gain)
+        of = average if name == "CF ACC" else share
+        one, other = of(ours), of(cases(generic)[name])
+        if (gain := difference(one, other)) is not None:
+            found[name] = figures(personal=one, generic=other, difference=gain)
     return found
 
 
@@ -165,8 +166,9 @@ def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
 def rankings(rows: Sequence[Row]) -> Figures:
     """MAP@k (eq. 9), MAP@1 as the paper's tables print it, and RRS (eq. 13)."""
     found = {f"MAP@{k}": average(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
-    printed = average(row["average_precision"][0] / RELEVANT for row in rows)
-    return figures(**found, **{"MAP@1 printed": printed, "RRS": average(row["rank_deviation"] for row in rows)})
+    printed = average((row["average_precision"][0] / RELEVANT for row in rows), (0.0, 1 / RELEVANT))
+    sums = average((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
+    return figures(**found, **{"MAP@1 printed": printed, "RRS": sums})
 
 
 def plans(rows: Sequence[Row]) -> Figures:

@@ -25,7 +25,7 @@ from homerl.worlds.personalhome.judge.equivalence import KEYS, decide, equivalen
 from homerl.worlds.personalhome.judge.hearing import Question, Verdicts
 from homerl.worlds.personalhome.judge.household import HOME
 from homerl.worlds.personalhome.judge.relative import ranking, relative_questions
-from homerl.worlds.personalhome.metrics import LOWEST_SCORE, kept_order, mean
+from homerl.worlds.personalhome.metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order, mean
 from homerl.worlds.personalhome.plans import read_plan
 from homerl.worlds.personalhome.verdicts import said_to
 
@@ -152,7 +152,8 @@ def figures_of_ratings(rated: Mapping[Key, Mapping[str, Any]]) -> Figures:
         whole.append(mean(overall_scores(verdict) or (LOWEST_SCORE,)))
         people.append(mean([mean(scores) for part, scores in by_part.items() if part != HOME] or (LOWEST_SCORE,)))
         home.append(mean(by_part.get(HOME, (LOWEST_SCORE,))))
-    return figures(**{"RPJ abs": average(whole), "RPJ members": average(people), "RPJ home": average(home)})
+    means = (average(scores, (LOWEST_SCORE, HIGHEST_SCORE)) for scores in (whole, people, home))
+    return figures(**dict(zip(("RPJ abs", "RPJ members", "RPJ home"), means, strict=True)))
 
 
 def _with_meaning(run: Results, verdicts: Verdicts, by: str) -> tuple[list[dict[str, Any]], int, int]:

@@ -17,13 +17,14 @@ from envs.model import Model
 from homerl.worlds.personalhome.judge.hearing import Question
 from homerl.worlds.personalhome.judge.household import matter, personas, shown
 from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.metrics import HIGHEST_SCORE, LOWEST_SCORE
 
 
 class Opinion(Model):
     """What one part thinks of a program."""
 
     feedback: str = Field(min_length=1)
-    score: int = Field(strict=True, ge=1, le=5)
+    score: int = Field(strict=True, ge=LOWEST_SCORE, le=HIGHEST_SCORE)
 
 
 def absolute_question(
@@ -53,7 +54,7 @@ def plan_shape(numbers: Sequence[str], parts: Sequence[str]) -> type[Model]:
     fields: dict[str, Any] = {
         "personas": (opinions, ...),
         "rationale": (str, Field(min_length=1)),
-        "overall_score": (int, Field(strict=True, ge=1, le=5)),
+        "overall_score": (int, Field(strict=True, ge=LOWEST_SCORE, le=HIGHEST_SCORE)),
     }
     return shape_of("PlanVerdict", numbers, create_model("ProgramVerdict", __base__=Model, **fields))
 
