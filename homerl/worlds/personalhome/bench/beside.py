@@ -13,7 +13,7 @@ from homerl.worlds.personalhome.bench.figures import Figure, Scores
 from homerl.worlds.personalhome.bench.judged import Judged
 from homerl.worlds.personalhome.bench.reflecting import Reflection
 from homerl.worlds.personalhome.bench.stored import Results
-from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
+from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell, number
 from homerl.worlds.personalhome.printed import Row, Setting, printed
 
 SETTINGS: dict[Setting, str] = {"agentic": "with tools", "sole": "the whole household in the prompt"}
@@ -129,7 +129,7 @@ def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings
         for one in columns:
             doubts = [why for why in doubted[one.head][at] if why not in whole[one.head]]
             value = printed().table(one.table).figure(row.model, setting, one.printed)
-            cells.append(Cell(f"{value:{'+' if columns is NAMING else ''}.{one.digits}f}", doubts=tuple(doubts)))
+            cells.append(Cell(number(value, one.digits, columns is NAMING), doubts=tuple(doubts)))
             for why in doubts:
                 reasons.setdefault(why, []).append(f"{label} {one.head}")
         lines.append(Line(label, tuple(cells), printed=True))

@@ -22,7 +22,12 @@ class Unit:
 
     def write(self, value: float) -> str:
         """A value in this unit."""
-        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}"
+        return number(self.factor * value, self.digits, self.signed)
+
+
+def number(value: float, digits: int, signed: bool = False) -> str:
+    """A number with so many decimals and a minus that is as wide as a plus."""
+    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
 
 
 PERCENT, POINTS = Unit(), Unit(signed=True, top=None)
