@@ -85,7 +85,7 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     """The figures of one run: success on held-out homes by rollouts spent, and what it cost."""
     from homerl.train.rlve import train_rlve
 
-    size = replace(size, updates=TASKS[task].updates or size.updates) if size != SMALLEST else size
+    size = sized(size, TASKS[task])
     done = out / "runs" / f"{task}-{mode.replace(' ', '-')}-{seed}.json"
     if done.exists():
         return finished(done, size)
@@ -105,6 +105,11 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     shutil.rmtree(recipe.out)
     gc.collect()  # a trainer holds itself in circles
     return found
+
+
+def sized(size: Size, task: Task) -> Size:
+    """The size of a task's runs: some take more SFT, or more updates."""
+    return replace(size, epochs=task.epochs, updates=task.updates or size.updates) if size != SMALLEST else size
 
 
 def finished(done: Path, size: Size) -> dict[str, Any]:

@@ -47,7 +47,8 @@ WRONG = "start"  # no device has such a service: the firewall refuses it
 class Task:
     """Limits, the weight of success, where forks may lie, and how often the demonstrator slips: `slip` in what matters,
     `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes if not as many as others,
-    `steps` how many an episode takes, about."""
+    `steps` how many an episode takes, about. `epochs` of SFT are enough that the model copies what is asked for: with three,
+    one of `long` had not begun to."""
 
     name: str
     limits: EpisodeLimits
@@ -61,10 +62,13 @@ class Task:
     learning_rate: float = 1e-3
     updates: int | None = None
     steps: int = 8
+    epochs: float = 3.0
 
 
-LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=8, slip=0.25, wishes=6, steps=11)
-DECISIVE = Task("decisive", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=6, slip=0.55, trifle=0.25, wishes=4)
+LONG = Task("long", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=8, slip=0.25, wishes=6, steps=11, epochs=9.0)
+DECISIVE = Task(
+    "decisive", EpisodeLimits(turns=7, steps=16, steps_per_turn=3), horizon=6, slip=0.55, trifle=0.25, wishes=4, epochs=9.0
+)  # fmt: skip
 MISLEADING = Task("misleading", EpisodeLimits(turns=1, steps=3, steps_per_turn=3), horizon=2, slip=0.3, success=0.2, steps=3)
 EIGHT = Task(
     "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, collateral=0.0,
