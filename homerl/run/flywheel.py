@@ -25,6 +25,7 @@ from envs.documents import InputError, read_yaml, write_atomic
 from homerl.processes.lifetime import PARENT
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
+from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
 
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
@@ -158,7 +159,7 @@ def at_most(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
 def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
     """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
     count = recipe.processes or (1 if recipe.cpu else _gpus())
-    if run in ("sft", "rlve") and count > 1:
+    if run in TRAININGS and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
     return [sys.executable]
 

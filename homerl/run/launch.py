@@ -18,8 +18,8 @@ from envs.documents import naming
 from homerl.processes.lifetime import die_with_parent
 from homerl.processes.ranks import is_first
 from homerl.terminal.endings import Ending, run_to_end
+from homerl.train import TRAININGS
 
-BY_ALL = ("sft", "rlve")  # kinds of runs; `accelerate launch` starts a process for each GPU, whatever the kind
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -48,7 +48,7 @@ def _start(path: str, argv: Sequence[str]) -> None:
     from homerl.run.rehearsal import rehearse
 
     recipe = load_recipe(path, argv)
-    if not is_first() and recipe.run not in BY_ALL:
+    if not is_first() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
         return
     check_machine(recipe, path)
     rehearse(recipe)

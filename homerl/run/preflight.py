@@ -15,6 +15,7 @@ from homerl.llm.settings import EndpointSettings
 from homerl.processes.ranks import is_first
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
+from homerl.train import TRAININGS
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
@@ -50,7 +51,7 @@ def _gpus(recipe: Base) -> list[str]:
 
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
-    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and parallel_mode(recipe).startswith("zero")
+    deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
     engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
@@ -114,7 +115,7 @@ def _data(recipe: Base) -> list[str]:
 
 def _login(recipe: Base) -> list[str]:
     """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
-    trains = recipe.run in ("sft", "rlve") or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
+    trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
     if not trains or not is_first() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
         return []
     import wandb

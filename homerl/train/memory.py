@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from homerl.recipe.base import Base
+from homerl.train import TRAININGS
 from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
 from homerl.train.packing.budget import budget_of
@@ -77,8 +78,8 @@ def memory_of(recipe: Base, of_gpu: float = 80.0) -> float:
 
 def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
     """An estimate of each stage that trains; a flywheel has two."""
-    stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
-    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in ("sft", "rlve")}
+    stages = TRAININGS if recipe.run == "flywheel" else (recipe.run,)
+    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in TRAININGS}
 
 
 def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:

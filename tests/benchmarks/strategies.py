@@ -1,5 +1,9 @@
 """Which strategy of synthesis teaches best at equal calls? A tiny model of each strategy and seed, by SFT as long for all.
 
+All start from one model, which the credit study trained on what its demonstrator plays, good or bad. So it reads and copies,
+as a model from the hub does, and errs as the demonstrator does. (Models from scratch do not tell strategies apart: of the
+same data, one of three never began to copy within 300 updates.)
+
 The task is `long` of the credit study: six wishes, one spare turn, an agent that claims every fourth wish without acting. A
 call is one request to the agent or the user, whatever the number of candidates. M1 is a stand-in for a role-play in text:
 the user says each wish once and believes what it is told, and every dialogue is kept (the home refuses no slip of this
@@ -17,13 +21,15 @@ import json
 import random
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from credit.figures import interval, markdown
-from credit.model import Size, hushed, sft_recipe
+from credit.figures import chance, interval, markdown
+from credit.model import Size, hushed, make_sft, sft_recipe, sized
 from credit.tasks import LONG, Demonstrator, make
 
 from envs.documents import write_atomic
@@ -34,7 +40,9 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 from homerl.play.utterance import Utterance
+from homerl.run.recipe import recipe_data
 from homerl.terminal.progress import progress_bar
+from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 
@@ -44,6 +52,8 @@ STRATEGIES: Mapping[str, tuple[int, int] | None] = {  # (k_user, k_agent); None 
 M1, M2, M3 = "M1, text alone", "M2, linear (1, 1)", "M3, MCTS-Flow (1, 3)"
 MOST = 1000  # trees at most; the budget allows far fewer
 TESTS = 300
+NORMAL = NormalDist()
+FINE = {"learning_rate": 1e-3, "muon": None}  # smaller steps than from scratch
 
 
 @dataclass(frozen=True)
@@ -117,22 +127,23 @@ def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     rows = [*rows_of(name, seed, asked)]
     random.Random(seed).shuffle(rows)
     write_rows(folder / "trajectories.jsonl", rows)
+    base = make_sft(asked.out, LONG.name, sized(Size(), LONG))
     with hushed(asked.out / "runs.log"):
-        solved = played(trained(folder, seed, asked.updates), seed)
+        solved = played(trained(base, folder, seed, asked.updates), seed)
     found = {"size": size, "strategy": name, "seed": seed, "dialogues": len(rows), "solved": solved}
     write_atomic(done, json.dumps(found) + "\n")
     shutil.rmtree(folder)
     return found
 
 
-def trained(folder: Path, seed: int, updates: int) -> Path:
-    """The model after SFT on the folder's dialogues."""
+def trained(base: Path, folder: Path, seed: int, updates: int) -> Path:
+    """The base model after SFT on the folder's dialogues."""
     from homerl.train.sft import train_sft
 
-    recipe = sft_recipe(folder, folder / "trajectories.jsonl", replace(Size(), epochs=1000))
-    return train_sft(
-        recipe.model_copy(update={"seed": seed, "sft": recipe.sft.model_copy(update={"max_steps": updates, "noted": 0.0})})
-    )
+    data = recipe_data(sft_recipe(folder, folder / "trajectories.jsonl", Size()))
+    data["model"] = {"name": str(base), "dtype": "float32"}
+    data["sft"] |= {"epochs": 1000, "max_steps": updates, "noted": 0.0, "loss_on": "assistant", **FINE}
+    return train_sft(SFTRecipe.model_validate(data | {"seed": seed}))
 
 
 def played(model: Path, seed: int) -> list[bool]:
@@ -155,24 +166,33 @@ def played(model: Path, seed: int) -> list[bool]:
 
 
 def summary(found: Mapping[tuple[str, int], Mapping[str, Any]], seeds: Sequence[int]) -> str:
-    """Success by strategy, and its gain over M1 and M2 of the same seeds, in points, with 95 % intervals."""
+    """Success by strategy, and its `gain` over M1 and M2 of the same seeds, in points."""
     rates = {name: np.array([100 * np.mean(found[name, seed]["solved"]) for seed in seeds]) for name in STRATEGIES}
     rows = []
     for name, values in rates.items():
         made = np.mean([found[name, seed]["dialogues"] for seed in seeds])
         spread = f" ({values.std(ddof=1):.1f})" if len(seeds) > 1 else ""
-        over = (interval(values - rates[other], digits=1) if name != other else "" for other in (M1, M2))
+        over = (gain(values - rates[other]) if name != other else "" for other in (M1, M2))
         rows.append([name, f"{made:,.0f}", f"{values.mean():.1f}{spread}", *over])
     return markdown(["strategy", "dialogues", "success in % (s.d.)", "over M1", "over M2"], rows)
+
+
+def gain(values: np.ndarray) -> str:
+    """A mean gain by seed with its interval and, if 0 is in it, how many seeds would show so large a gain in 80 % of cases."""
+    said = interval(values, digits=1)
+    if len(values) < 2 or not values.any() or chance(values) < 0.05:
+        return said
+    seeds = ((NORMAL.inv_cdf(0.975) + NORMAL.inv_cdf(0.8)) * values.std(ddof=1) / values.mean()) ** 2
+    return f"{said}; {ceil(seeds):,} seeds"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/strategies"))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--blueprints", type=int, default=600)
+    parser.add_argument("--blueprints", type=int, default=100)
     parser.add_argument("--calls", type=int, default=36, help="for each blueprint")
-    parser.add_argument("--updates", type=int, default=300, help="of SFT")
+    parser.add_argument("--updates", type=int, default=150, help="of SFT")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     todo = [(name, seed) for seed in range(asked.seeds) for name in STRATEGIES]

@@ -44,12 +44,12 @@ def differences(curves: Curves, against: str = "trajectory") -> str:
         (task, mode): successes(modes[mode]) - successes(modes[against]) for task, modes in curves.items() for mode in others
     }
     sides = [values for gap in gaps.values() for values in (gap.mean(1), gap[:, -1])]
-    stars = iter(holm([_chance(values) for values in sides]))
+    stars = iter(holm([chance(values) for values in sides]))
     cells = {at: " / ".join(interval(v, next(stars)) for v in (gap.mean(1), gap[:, -1])) for at, gap in gaps.items()}
     return markdown(["task", *others], [[task, *(cells[task, mode] for mode in others)] for task in curves])
 
 
-def _chance(values: np.ndarray) -> float:
+def chance(values: np.ndarray) -> float:
     """The two-sided p-value of Student's t that the mean is 0; 1 if the values do not vary."""
     if len(values) < 2 or np.allclose(values, values[0]):
         return 1.0

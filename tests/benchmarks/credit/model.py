@@ -16,10 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
+from credit import figures
 from credit.tasks import TASKS, Demonstrator, Task, make
 from credit.variants import VARIANTS, WHOLE
 from envs.documents import InputError, write_atomic
@@ -81,12 +83,27 @@ def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, siz
     return {task: {mode: [found[task, mode, seed] for seed in range(seeds)] for mode in modes} for task in tasks}
 
 
+def tokens(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int) -> str:
+    """The tokens that a rollout sampled on the mean of all updates and seeds, as a table."""
+    rows = []
+    for task in tasks:
+        runs = ((json.loads(result(out, task, mode, seed).read_text()) for seed in range(seeds)) for mode in modes)
+        sampled = ([update["episode/sampled_tokens"] for one in each for update in one["updates"]] for each in runs)
+        rows.append([task, *(f"{fmean(each):.1f}" for each in sampled)])
+    return figures.markdown(["task", *modes], rows)
+
+
+def result(out: Path, task: str, mode: str, seed: int) -> Path:
+    """The file of a finished run."""
+    return out / "runs" / f"{task}-{mode.replace(' ', '-')}-{seed}.json"
+
+
 def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any]:
     """The figures of one run: success on held-out homes by rollouts spent, and what it cost."""
     from homerl.train.rlve import train_rlve
 
     size = sized(size, TASKS[task])
-    done = out / "runs" / f"{task}-{mode.replace(' ', '-')}-{seed}.json"
+    done = result(out, task, mode, seed)
     if done.exists():
         return finished(done, size)
     start = make_sft(out, task, size)
