@@ -178,7 +178,7 @@ def summary(found: Mapping[tuple[str, int], Mapping[str, Any]], seeds: Sequence[
 
 
 def gain(values: np.ndarray) -> str:
-    """A mean gain by seed with its interval and, if 0 is in it, how many seeds would show so large a gain in 80 % of cases."""
+    """A mean gain with its interval and, if 0 is in it, how many seeds would show so large a gain in 80 % of cases."""
     said = interval(values, digits=1)
     if len(values) < 2 or not values.any() or chance(values) < 0.05:
         return said
