@@ -58,7 +58,7 @@ def test_trajectory_credit_is_trls_advantage_of_the_returns(group):
 
 def test_pooled_step_credit_by_hand():
     # returns-to-go 1, 1 | 0 | 2, 1, 1: pool mean 1, deviation sqrt(2/5)
-    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]])
+    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]], baseline="pooled")
     unit = 1 / (0.4**0.5 + EPSILON)
     assert flat(credit) == pytest.approx([0, 0, -unit, unit, 0, 0], abs=1e-12)
 
@@ -71,11 +71,11 @@ def test_index_step_credit_by_hand():
     # index 0: 3 and 1, index 1: 3 alone. Pooled, the step that one member reached gets a signal; by index, none
     group = [[0.0, 3.0], [1.0]]
     assert step_credit(group, baseline="index")[0][1] == pytest.approx(0.0, abs=1e-12)
-    assert step_credit(group)[0][1] == pytest.approx((3 - 7 / 3) / ((4 / 3) ** 0.5 + EPSILON))
+    assert step_credit(group, baseline="pooled")[0][1] == pytest.approx((3 - 7 / 3) / ((4 / 3) ** 0.5 + EPSILON))
 
 
 def test_gamma_discounts_what_comes_later():
-    (late, early), (none,) = step_credit([[0.0, 1.0], [0.0]], gamma=0.5)
+    (late, early), (none,) = step_credit([[0.0, 1.0], [0.0]], gamma=0.5, baseline="pooled")
     pool = np.array([0.5, 1.0, 0.0])
     assert [late, early, none] == pytest.approx(((pool - 0.5) / (0.5 + EPSILON)).tolist())
 
@@ -90,7 +90,7 @@ def test_one_good_step_is_told_from_the_bad_one_beside_it():
 
 @given(GROUPS)
 def test_pooled_credit_is_standardised_over_the_steps_of_the_group(group):
-    credit = flat(step_credit(group))
+    credit = flat(step_credit(group, baseline="pooled"))
     assert abs(credit.mean()) < 1e-9
     assert np.all(credit == 0) or credit.std(ddof=1) == pytest.approx(1, rel=0.01)
 

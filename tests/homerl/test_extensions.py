@@ -92,7 +92,7 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     done = homerl(extended, "check", recipe)
     assert done.returncode == 0, done.stderr
     said = yaml.safe_load(done.stdout)["rlve"]
-    assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "pooled")
+    assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "index")
     assert (said["engine"]["kind"], said["engine"]["prompts"]) == ("unpadded", 4)
     assert "while sampling: cache" in done.stdout
 

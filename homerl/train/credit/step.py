@@ -1,10 +1,11 @@
 """`step`: step-wise credit (HomeFlow 3.4.2 gives a reward at every step).
 
 Step t can only influence rewards from t on. So its signal is G[i][t]; earlier rewards are noise, which `trajectory`
-keeps. There are three baselines. `pooled` is the mean over all steps of the group, so a step that only one member reached
-still has a signal. `index` is the mean over the members that reached step t. It compares steps at the same position, and
-gives 0 to a step that only one member reached. `state` compares with the value of the state in which the step was taken,
-and trusts the value of the next one by 1 - λ (`values`): a step is judged by what it changed, and not by what came later.
+keeps. There are three baselines. `index`, the default, is the mean over the members that reached step t. It compares steps
+at the same position, and gives 0 to a step that only one member reached. `pooled` is the mean over all steps of the group,
+so such a step still has a signal; but later steps have less to come, and count as worse for it. `state` compares with the
+value of the state in which the step was taken, and trusts the value of the next one by 1 - λ (`values`): a step is judged by
+what it changed, and not by what came later.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class StepKeys(Model):
     """The recipe keys of `credit: step`."""
 
     baseline: Literal["pooled", "index", "state"] = Field(
-        "pooled",
+        "index",
         description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`), those at "
         "the same index (`index`) or those from the same state of what is to be done (`state`).",
     )
@@ -42,7 +43,7 @@ class StepKeys(Model):
     )
 
 
-def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:
+def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "index") -> list[list[float]]:
     """A[i][t] = (G[i][t] - b_t) / (std + ε), where the deviation is that of all steps of the group."""
     returns = [returns_to_go(rewards, gamma) for rewards in group]
     pool = np.array([value for row in returns for value in row])
