@@ -29,7 +29,7 @@ def mean_interval(
     runs of a task, are drawn together, since they vary less than those of different ones. Equal values show no spread, so
     resampling would give an interval without width; `ends`, between which values lie, then give one (`unseen_interval`).
     """
-    if ends is not None and not np.ptp(values):
+    if ends is not None and np.ptp(values) < 1e-12 * (ends[1] - ends[0]):  # they differ by rounding, if at all
         return unseen_interval(float(values[0]), len(set(groups)) or len(values), ends)
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
     if len(places) in (0, len(values)):

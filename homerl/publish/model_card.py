@@ -249,8 +249,8 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     for suite, score in scores.items():
         families = [f"{family} {_percent(share)}" for family, share in score.get("by_family", {}).items()]
         lines += ["", f"{suite}, success by family: {', '.join(families)}."] if families else []
-    lines += ["", "Intervals are percentile bootstraps over episodes. Where a task says so, success also"]
-    lines += ["asks that nothing else was changed."]
+    lines += ["", "Intervals are percentile bootstraps over episodes, or Wilson's where all ended alike. Where a task"]
+    lines += ["says so, success also asks that nothing else was changed."]
     return "\n".join(lines)
 
 

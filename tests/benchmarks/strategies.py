@@ -7,7 +7,8 @@ same data, one of three never began to copy within 300 updates.)
 The task is `long` of the credit study: six wishes, one spare turn, an agent that claims every fourth wish without acting. A
 call is one request to the agent or the user, whatever the number of candidates. M1 is a stand-in for a role-play in text:
 the user says each wish once and believes what it is told, and every dialogue is kept (the home refuses no slip of this
-task, so imagined tool results would be the home's own). M2 and M3 keep what the home's state proves right.
+task, so imagined tool results would be the home's own). M2 and M3 keep what the home's state proves right. `UNPROVED` is M2
+without the proof: it keeps every dialogue, and so tells what the proof is worth.
 
 Invariants: all strategies play the same blueprints, each with the same number of calls; what is finished is one JSON file,
 written whole, and is never done again.
@@ -46,10 +47,10 @@ from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 
-STRATEGIES: Mapping[str, tuple[int, int] | None] = {  # (k_user, k_agent); None is M1
-    "M1, text alone": None, "M2, linear (1, 1)": (1, 1), "(3, 1)": (3, 1), "M3, MCTS-Flow (1, 3)": (1, 3), "(3, 3)": (3, 3),
-}  # fmt: skip
-M1, M2, M3 = "M1, text alone", "M2, linear (1, 1)", "M3, MCTS-Flow (1, 3)"
+BEFORE, M1, UNPROVED, M2 = "before this SFT", "M1, text alone", "linear, all kept", "M2, linear (1, 1)"
+M3 = "M3, MCTS-Flow (1, 3)"
+FACTORS: Mapping[str, tuple[int, int]] = {M2: (1, 1), "(3, 1)": (3, 1), M3: (1, 3), "(3, 3)": (3, 3)}  # k_user, k_agent
+MODELS = (BEFORE, M1, UNPROVED, *FACTORS)
 MOST = 1000  # trees at most; the budget allows far fewer
 TESTS = 300
 NORMAL = NormalDist()
@@ -92,16 +93,17 @@ def blueprint_of(split: str, seed: int) -> Blueprint:
     return made.model_copy(update={"intents": intents})
 
 
-async def dialogues(blueprint: Blueprint, factors: tuple[int, int] | None, calls: int, seed: int) -> list[Trajectory]:
+async def dialogues(blueprint: Blueprint, name: str, calls: int, seed: int) -> list[Trajectory]:
     """What a strategy keeps of a blueprint, for so many calls. A dialogue that has begun is played to its end."""
-    if factors is not None:
+    if factors := FACTORS.get(name):
         players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
         config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
         return (await forest(blueprint, players, config, LONG.limits, Budget("calls", calls)))[0]
     kept: list[Trajectory] = []
     while sum(map(_calls, kept)) < calls:
         number = seed + len(kept)
-        kept.append(await play(begin(blueprint, LONG.limits), Demonstrators(number), Believing(), number))
+        user = Believing() if name == M1 else ScriptedUser(number)
+        kept.append(await play(begin(blueprint, LONG.limits), Demonstrators(number), user, number))
     return kept
 
 
@@ -112,24 +114,24 @@ def _calls(played: Trajectory) -> int:
 def rows_of(name: str, seed: int, asked: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
     """The dataset of a strategy, in the order of blueprints."""
     for number in range(100_000 * seed, 100_000 * seed + asked.blueprints):
-        found = asyncio.run(dialogues(blueprint_of("train", number), STRATEGIES[name], asked.calls, 1000 * number))
+        found = asyncio.run(dialogues(blueprint_of("train", number), name, asked.calls, 1000 * number))
         yield from map(to_row, found)
 
 
 def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     """The size of a strategy's dataset, and of the model trained on it which held-out tasks it solved."""
-    folder = asked.out / f"{list(STRATEGIES).index(name)}-{seed}"
+    folder = asked.out / f"{MODELS.index(name)}-{seed}"
     done = folder.with_suffix(".json")
-    size = {"blueprints": asked.blueprints, "calls": asked.calls, "updates": asked.updates}
+    base = sized(Size(epochs=asked.base), LONG)
+    size = {"blueprints": asked.blueprints, "calls": asked.calls, "updates": asked.updates, "base": base.epochs}
     if done.exists() and (found := json.loads(done.read_text()))["size"] == size:
         return found
     shutil.rmtree(folder, ignore_errors=True)
-    rows = [*rows_of(name, seed, asked)]
+    model, rows = make_sft(asked.out, LONG.name, base), [] if name == BEFORE else [*rows_of(name, seed, asked)]
     random.Random(seed).shuffle(rows)
     write_rows(folder / "trajectories.jsonl", rows)
-    base = make_sft(asked.out, LONG.name, sized(Size(), LONG))
     with hushed(asked.out / "runs.log"):
-        solved = played(trained(base, folder, seed, asked.updates), seed)
+        solved = played(trained(model, folder, seed, asked.updates) if rows else model, seed)
     found = {"size": size, "strategy": name, "seed": seed, "dialogues": len(rows), "solved": solved}
     write_atomic(done, json.dumps(found) + "\n")
     shutil.rmtree(folder)
@@ -140,7 +142,7 @@ def trained(base: Path, folder: Path, seed: int, updates: int) -> Path:
     """The base model after SFT on the folder's dialogues."""
     from homerl.train.sft import train_sft
 
-    data = recipe_data(sft_recipe(folder, folder / "trajectories.jsonl", Size()))
+    data = recipe_data(sft_recipe(folder, folder / "trajectories.jsonl", sized(Size(), LONG)))
     data["model"] = {"name": str(base), "dtype": "float32"}
     data["sft"] |= {"epochs": 1000, "max_steps": updates, "noted": 0.0, "loss_on": "assistant", **FINE}
     return train_sft(SFTRecipe.model_validate(data | {"seed": seed}))
@@ -167,7 +169,7 @@ def played(model: Path, seed: int) -> list[bool]:
 
 def summary(found: Mapping[tuple[str, int], Mapping[str, Any]], seeds: Sequence[int]) -> str:
     """Success by strategy, and its `gain` over M1 and M2 of the same seeds, in points."""
-    rates = {name: np.array([100 * np.mean(found[name, seed]["solved"]) for seed in seeds]) for name in STRATEGIES}
+    rates = {name: np.array([100 * np.mean(found[name, seed]["solved"]) for seed in seeds]) for name in MODELS}
     rows = []
     for name, values in rates.items():
         made = np.mean([found[name, seed]["dialogues"] for seed in seeds])
@@ -179,10 +181,10 @@ def summary(found: Mapping[tuple[str, int], Mapping[str, Any]], seeds: Sequence[
 
 def gain(values: np.ndarray) -> str:
     """A mean gain with its interval and, if 0 is in it, how many seeds would show so large a gain in 80 % of cases."""
-    said = interval(values, digits=1)
-    if len(values) < 2 or not values.any() or chance(values) < 0.05:
+    said, spread = interval(values, digits=1), values.std(ddof=1) if len(values) > 1 else 0.0
+    if not spread or abs(values.mean()) < 1e-6 * spread or chance(values) < 0.05:
         return said
-    seeds = ((NORMAL.inv_cdf(0.975) + NORMAL.inv_cdf(0.8)) * values.std(ddof=1) / values.mean()) ** 2
+    seeds = ((NORMAL.inv_cdf(0.975) + NORMAL.inv_cdf(0.8)) * spread / values.mean()) ** 2
     return f"{said}; {ceil(seeds):,} seeds"
 
 
@@ -192,10 +194,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--blueprints", type=int, default=100)
     parser.add_argument("--calls", type=int, default=36, help="for each blueprint")
+    parser.add_argument("--base", type=float, help="epochs of SFT of the model that all start from")
     parser.add_argument("--updates", type=int, default=150, help="of SFT")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    todo = [(name, seed) for seed in range(asked.seeds) for name in STRATEGIES]
+    todo = [(name, seed) for seed in range(asked.seeds) for name in MODELS]
     found: dict[tuple[str, int], Mapping[str, Any]] = {}
     with progress_bar() as bar:
         shown = bar.add_task("strategies", total=len(todo), note="")

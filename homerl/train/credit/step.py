@@ -67,7 +67,7 @@ class StepCredit(CreditMode):
     """The credit mode `step`."""
 
     name, order, keys = "step", 1, StepKeys
-    sentence = "Every step gets its return-to-go, normalised over the steps of its group."
+    sentence = "Every step gets its return-to-go, compared with those of its group."
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
         """Normalised returns-to-go, or the advantages of states over their deviation."""

@@ -79,7 +79,7 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}
 PREFIX = re.compile("(" + "|".join(map(re.escape, sorted(BEFORE, key=len, reverse=True))) + ") ?$")
-SPAN = re.compile(r"(-?[\d.]+) minute,?(?: and)? +([\d.]+) minute")
+SPAN = re.compile(r"(-?(?<![\d.])[\d.]+) minute,?(?: and)? +([\d.]+) minute")
 
 CJK = "\u4e00-\u9fff"
 BETWEEN = re.compile(rf"(?<=\d)([{CJK}]{{1,4}})(?=\d)")  # as in 1小时30分钟, where `numbers` would skip the 1

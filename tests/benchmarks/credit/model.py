@@ -53,11 +53,11 @@ KEPT = (
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """How much of everything. `epochs` of SFT and `updates` are the task's if they are None."""
 
     demonstrations: int = 2400
-    epochs: float = 3.0
-    updates: int = 12
+    epochs: float | None = None
+    updates: int | None = None
     blueprints: int = 8
     group: int = 8
     every: int = 3
@@ -84,8 +84,11 @@ def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, siz
 
 
 def tokens(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int) -> str:
-    """The tokens that a rollout sampled on the mean of all updates and seeds, as a table."""
-    rows = []
+    """The tokens that a rollout sampled on the mean of all updates and seeds, as a table.
+
+    `counterfactual` is left out: most of its rollouts are cut after one step, and metrics of episodes leave these out.
+    """
+    rows, modes = [], [mode for mode in modes if mode != "counterfactual"]
     for task in tasks:
         runs = ((json.loads(result(out, task, mode, seed).read_text()) for seed in range(seeds)) for mode in modes)
         sampled = ([update["episode/sampled_tokens"] for one in each for update in one["updates"]] for each in runs)
@@ -125,8 +128,8 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
 
 
 def sized(size: Size, task: Task) -> Size:
-    """The size of a task's runs: some take more SFT, or more updates."""
-    return replace(size, epochs=task.epochs, updates=task.updates or size.updates) if size != SMALLEST else size
+    """The size of a task's runs."""
+    return replace(size, epochs=size.epochs or task.epochs, updates=size.updates or task.updates)
 
 
 def finished(done: Path, size: Size) -> dict[str, Any]:
@@ -148,7 +151,8 @@ def make_sft(out: Path, task: str, size: Size) -> Path:
     from homerl.train.sft import train_sft
 
     folder = out / "sft" / task
-    if (folder / "model").is_dir():
+    made, wanted = folder / "size.json", {"demonstrations": size.demonstrations, "epochs": size.epochs}
+    if made.exists() and json.loads(made.read_text()) == wanted:
         return folder / "model"
     shutil.rmtree(folder, ignore_errors=True)
     for split, count in ROWS.items():
@@ -156,7 +160,9 @@ def make_sft(out: Path, task: str, size: Size) -> Path:
     data = folder / "trajectories.jsonl"
     write_rows(data, map(to_row, demonstrations(TASKS[task], size.demonstrations)))
     with hushed(out / "runs.log"):
-        return train_sft(sft_recipe(folder, data, size))
+        model = train_sft(sft_recipe(folder, data, size))
+    write_atomic(made, json.dumps(wanted) + "\n")
+    return model
 
 
 def demonstrations(task: Task, count: int) -> Iterator[Trajectory]:

@@ -46,7 +46,7 @@ WRONG = "start"  # no device has such a service: the firewall refuses it
 @dataclass(frozen=True)
 class Task:
     """Limits, the weight of success, where forks may lie, and how often the demonstrator slips: `slip` in what matters,
-    `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes if not as many as others,
+    `trifle` in the rest. `measure` is what an evaluation reports, `updates` how many it takes,
     `steps` how many an episode takes, about. `epochs` of SFT are enough that the model copies what is asked for: with three,
     one of `long` had not begun to."""
 
@@ -60,7 +60,7 @@ class Task:
     wishes: int = 1
     measure: str = "success"
     learning_rate: float = 1e-3
-    updates: int | None = None
+    updates: int = 12
     steps: int = 8
     epochs: float = 3.0
 

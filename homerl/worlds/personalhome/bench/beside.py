@@ -110,7 +110,7 @@ def _reflected(row: Row, when: Setting) -> tuple[Cell | None, ...]:
         if column is None:
             return None
         value = book.table("reflection").figure(row.model, when, column)
-        return Cell(f"{value:.{digits}f}", doubts=tuple(book.doubts_about("reflection", row, when, column)))
+        return Cell(number(value, digits), doubts=tuple(book.doubts_about("reflection", row, when, column)))
 
     return tuple(one(column, digits) for _, column, digits in REFLECTED.values())
 

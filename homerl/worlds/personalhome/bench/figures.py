@@ -1,8 +1,8 @@
 """The figures of PersonalHomeBench (Appendix F.2) from the results of a run: number of cases, mean and 95 % interval.
 
 Invariants: a figure is a pure function of results; only episodes that say something about the agent count; a figure of no
-cases is left out, never 0. Shares have Wilson's intervals, all other means a seeded bootstrap over episodes, so that equal
-results give equal digits. Every interval has a width, also where all episodes ended alike.
+cases is left out, never 0. Shares have Wilson's intervals, differences Newcombe's, and all other means a seeded bootstrap
+over episodes, so that equal results give equal digits. Every interval has a width, also where all episodes ended alike.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, f
     if not values:
         return None
     array = np.array(values, dtype=float)
-    return Figure(len(values), float(array.mean()), *interval(array))
+    mean, (low, high) = float(array.mean()), interval(array)
+    return Figure(len(values), mean, min(low, mean), max(high, mean))  # a mean of equal values may round past its end
 
 
 def difference(ours: Figure | None, theirs: Figure | None) -> Figure | None:
@@ -151,10 +152,10 @@ def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
 def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
     """The accuracies with names and with ids, and what names gain; only of what was asked in both ways."""
     named, generic = ([row for row in rows if row["personal"] is way] for way in (True, False))
-    found = {}
+    found, theirs = {}, cases(generic)
     for name, ours in cases(named).items():
         of = average if name == "CF ACC" else share
-        one, other = of(ours), of(cases(generic)[name])
+        one, other = of(ours), of(theirs[name])
         if (gain := difference(one, other)) is not None:
             found[name] = figures(personal=one, generic=other, difference=gain)
     return found

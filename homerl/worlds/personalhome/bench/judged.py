@@ -152,8 +152,8 @@ def figures_of_ratings(rated: Mapping[Key, Mapping[str, Any]]) -> Figures:
         whole.append(mean(overall_scores(verdict) or (LOWEST_SCORE,)))
         people.append(mean([mean(scores) for part, scores in by_part.items() if part != HOME] or (LOWEST_SCORE,)))
         home.append(mean(by_part.get(HOME, (LOWEST_SCORE,))))
-    means = (average(scores, (LOWEST_SCORE, HIGHEST_SCORE)) for scores in (whole, people, home))
-    return figures(**dict(zip(("RPJ abs", "RPJ members", "RPJ home"), means, strict=True)))
+    scores = {"RPJ abs": whole, "RPJ members": people, "RPJ home": home}
+    return figures(**{name: average(values, (LOWEST_SCORE, HIGHEST_SCORE)) for name, values in scores.items()})
 
 
 def _with_meaning(run: Results, verdicts: Verdicts, by: str) -> tuple[list[dict[str, Any]], int, int]:

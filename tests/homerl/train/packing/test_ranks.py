@@ -79,9 +79,16 @@ def ran(folder: Path, ranks: int, memory: str) -> list[list]:
     return [json.loads((folder / f"{ranks}-{rank}.json").read_text()) for rank in range(ranks)]
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> tuple:
+    """(losses, weights) of one rank."""
+    [(losses, weights, *_)] = ran(tmp_path_factory.mktemp("alone"), 1, "plenty")
+    return losses, weights
+
+
 @pytest.mark.parametrize("memory", ["plenty", "lacks"])
-def test_two_ranks_learn_what_one_does(tmp_path, memory):
-    [(losses, weights, *_)] = ran(tmp_path, 1, "plenty")
+def test_two_ranks_learn_what_one_does(tmp_path, memory, alone):
+    losses, weights = alone
     (first, second) = ran(tmp_path, 2, memory)
     for their_losses, their_weights, *_ in (first, second):
         assert their_losses == pytest.approx(losses, abs=1e-5)
@@ -92,9 +99,9 @@ def test_two_ranks_learn_what_one_does(tmp_path, memory):
     assert first[3] == second[3] == (75 if memory == "lacks" else 150), "ranks agree on the budget"
 
 
-def test_ranks_in_shards_make_the_same_passes(tmp_path):
+def test_ranks_in_shards_make_the_same_passes(tmp_path, alone):
     """One rank has one small pass, the other several, some of which need checkpointing: ZeRO-3 would hang otherwise."""
-    [(losses, *_)] = ran(tmp_path, 1, "plenty")
+    losses, _ = alone
     first, second = ran(tmp_path, 2, "shards")
     assert first[0] == second[0] == pytest.approx(losses, abs=1e-5)
     assert first[2] < second[2] and first[4] == second[4], "as many passes, alike"
