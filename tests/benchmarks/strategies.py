@@ -21,6 +21,7 @@ import asyncio
 import json
 import random
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -32,6 +33,7 @@ import numpy as np
 from credit.figures import chance, interval, markdown
 from credit.model import Size, hushed, make_sft, sft_recipe, sized
 from credit.tasks import LONG, Demonstrator, make
+from rich.console import Console
 
 from envs.documents import write_atomic
 from homerl.flow.mcts import Budget, Participants, SearchConfig, forest
@@ -200,7 +202,7 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     todo = [(name, seed) for seed in range(asked.seeds) for name in MODELS]
     found: dict[tuple[str, int], Mapping[str, Any]] = {}
-    with progress_bar() as bar:
+    with progress_bar(Console(file=sys.stdout)) as bar:  # this one, whatever `hushed` puts in its place
         shown = bar.add_task("strategies", total=len(todo), note="")
         for name, seed in todo:
             bar.update(shown, note=f"{name}, seed {seed}")
