@@ -117,6 +117,7 @@ def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, m
     assert all(torch.equal(others[name], weight) for name, weight in weights.items())
 
 
+@pytest.mark.long
 def test_an_adapter_in_bfloat16_learns_from_rollouts_as_in_float32(
     model, tokenizer, task, tmp_path, monkeypatch, plain
 ) -> None:
