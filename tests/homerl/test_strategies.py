@@ -29,7 +29,7 @@ def kept(strategies, name: str, calls: int = 60):
 def test_text_alone_keeps_what_failed_and_searches_what_is_proved(strategies):
     unproved = kept(strategies, strategies.M1)
     for dialogues in (unproved, kept(strategies, strategies.UNPROVED)):
-        assert 0 < sum(trajectory.success for trajectory in dialogues) < len(dialogues) * 0.6
+        assert 0 < sum(trajectory.success for trajectory in dialogues) < len(dialogues) / 2
     for name in (strategies.M2, strategies.M3):
         assert all(trajectory.success for trajectory in kept(strategies, name))
     assert len(unproved) > len(kept(strategies, strategies.M3)) > len(kept(strategies, strategies.M2)) > 0

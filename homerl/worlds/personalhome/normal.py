@@ -79,6 +79,7 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}
 PREFIX = re.compile("(" + "|".join(map(re.escape, sorted(BEFORE, key=len, reverse=True))) + ") ?$")
+# A span begins where its first number does: tried at each digit, a long number would take the square of its length.
 SPAN = re.compile(r"(-?(?<![\d.])[\d.]+) minute,?(?: and)? +([\d.]+) minute")
 
 CJK = "\u4e00-\u9fff"

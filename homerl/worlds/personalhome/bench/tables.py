@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from homerl.worlds.personalhome.bench.figures import Figure
-from homerl.worlds.personalhome.metrics import CUTS, WORST_RANK_SUM
+from homerl.worlds.personalhome.metrics import CUTS, HIGHEST_SCORE, WORST_RANK_SUM
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def number(value: float, digits: int, signed: bool = False) -> str:
 
 
 PERCENT, POINTS = Unit(), Unit(signed=True, top=None)
-SHARE, RANKS, SCORE = Unit(1.0, 3), Unit(1.0, 2, top=WORST_RANK_SUM), Unit(1.0, 2, top=5.0)
+SHARE, RANKS, SCORE = Unit(1.0, 3), Unit(1.0, 2, top=WORST_RANK_SUM), Unit(1.0, 2, top=HIGHEST_SCORE)
 UNITS = {"RRS": RANKS, "validity": SHARE, "executed": SHARE, "RPJ abs": SCORE, "RPJ members": SCORE, "RPJ home": SCORE}
 UNITS |= dict.fromkeys((*(f"MAP@{k}" for k in CUTS), "MAP@1 printed"), SHARE)
 
