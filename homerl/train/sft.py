@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import PartialState
-from torch.utils.data import Sampler
+from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
@@ -68,7 +69,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
     with unsharded():
         trainer = PackedSFTTrainer(
             recipe,
-            UpdateOrder(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
+            Hands(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
             model=with_kernels(load_policy(recipe.model, source), recipe),
             args=arguments,
             train_dataset=rows,
@@ -87,21 +88,25 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
     name the rank that the others wait for.
     """
 
-    def __init__(self, recipe: SFTRecipe, order: UpdateOrder, **kwargs: Any) -> None:
+    def __init__(self, recipe: SFTRecipe, hands: Hands, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.train_dataset = with_learnt_labels(self.train_dataset, recipe.sft.loss_on)
-        self.order, self.data_collator = order, list  # a batch stays a list of dialogues
+        self.hands = hands
         self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
         self.updates = packed_updates(self, recipe)
-        self.tokens, self.seen = 0, list[torch.Tensor]()
+        self.seen: list[torch.Tensor] = []
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
         self.phases.training(self.state.global_step)
         return super().get_batch_samples(*args, **kwargs)
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> UpdateOrder:
-        return self.order
+    def get_train_dataloader(self) -> DataLoader:
+        """This rank's dialogues of each update, as lists. accelerate would fill up the last update with dialogues that were
+        learnt, and forgets the epoch of a resumed run.
+        """
+        updates = RankUpdates(self.hands, self.accelerator.process_index, lambda: self.state.global_step)
+        return DataLoader(self.train_dataset, batch_sampler=updates, collate_fn=list)
 
     def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
@@ -115,7 +120,7 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
             loss, sums = self.updates.train(model, sequences, objective)
-        self.tokens += tokens
+        self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
 
@@ -124,7 +129,8 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         if "loss" in logs:
             logs["time/seconds"] = self.phases.take()["time/seconds"]
             entropy, right = self.accelerator.reduce(torch.stack(self.seen).mean(0), reduction="mean").tolist()
-            logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.tokens} | self.updates.take()
+            logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.state.num_input_tokens_seen}
+            logs |= self.updates.take()
             self.seen.clear()
         super().log(logs, start_time)
 
@@ -158,40 +164,55 @@ def learnt_labels(ids: Sequence[int], labels: Sequence[int], given: int, loss_on
     return np.where(learnt, ids, IGNORED).tolist()
 
 
-class UpdateOrder(Sampler[int]):
-    """The order of the dialogues in each epoch: shuffled by seed and epoch, or as in the dataset (`in_order`).
+@dataclass(frozen=True)
+class Hands:
+    """Which dialogues each process learns in each update: shuffled by seed and epoch, or as in the dataset (`in_order`).
 
-    The `dialogues` of one update are dealt to the processes, so that each gets as many of them, with about as many tokens.
+    An epoch has every dialogue once, so its last update may be smaller. `dialogues` is their number in one update.
     """
 
-    def __init__(self, lengths: Sequence[int], dialogues: int, processes: int, seed: int, in_order: bool) -> None:
-        self.lengths, self.dialogues, self.processes = lengths, dialogues, processes
-        self.seed, self.in_order, self.epoch = seed, in_order, 0
+    lengths: Sequence[int]
+    dialogues: int
+    processes: int
+    seed: int
+    in_order: bool
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        """The number of updates in an epoch."""
+        return -(-len(self.lengths) // self.dialogues)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch; accelerate calls it."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
+    def of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
+        """Each update's dialogues, by process."""
         order = list(range(len(self.lengths)))
         if not self.in_order:
-            random.Random(f"dialogues {self.seed} {self.epoch}").shuffle(order)
+            random.Random(f"dialogues {self.seed} {epoch}").shuffle(order)
         for start in range(0, len(order), self.dialogues):
-            yield from dealt(order[start : start + self.dialogues], self.lengths, self.processes)
+            yield dealt(order[start : start + self.dialogues], self.lengths, self.processes)
 
 
-def dealt(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[int]:
-    """The members, one process after the other, each with as many of them and about as many tokens."""
+class RankUpdates(Sampler[list[int]]):
+    """The dialogues that a rank learns in each update of the epoch that `updates_done()` has got to."""
+
+    def __init__(self, hands: Hands, rank: int, updates_done: Callable[[], int]) -> None:
+        self.hands, self.rank, self.updates_done = hands, rank, updates_done
+
+    def __len__(self) -> int:
+        return len(self.hands)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for update in self.hands.of_epoch(self.updates_done() // len(self.hands)):
+            yield update[self.rank]
+
+
+def dealt(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[list[int]]:
+    """The members by process: each gets about as many of them, with about as many tokens. Some get none of a few."""
     hands: list[list[int]] = [[] for _ in range(processes)]
     longest_first = sorted(members, key=lambda i: (-lengths[i], i))
     for start in range(0, len(longest_first), processes):
         poorest = sorted(hands, key=lambda hand: sum(lengths[i] for i in hand))
         for hand, member in zip(poorest, longest_first[start : start + processes], strict=False):
             hand.append(member)
-    return [member for hand in hands for member in hand]
+    return hands
 
 
 def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:

@@ -1,5 +1,6 @@
 """SFT: the loss falls on what the assistant said and on nothing else, no dialogue is cut, and something is learned."""
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from homerl.play.trajectory import write_rows
 from homerl.train import sft
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
-from homerl.train.sft import UpdateOrder, dealt, learnt_labels, token_sequence, train_sft
+from homerl.train.sft import Hands, RankUpdates, dealt, learnt_labels, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
@@ -183,29 +184,32 @@ def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=80), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3))
-def test_an_epoch_has_every_dialogue_once(lengths, processes, each, epoch):
-    def order(in_order: bool) -> list[int]:
-        made = UpdateOrder(lengths, processes * each, processes, seed=1, in_order=in_order)
-        made.set_epoch(epoch)
-        return list(made)
+def test_an_epoch_has_every_dialogue_once_over_all_processes(lengths, processes, each, epoch):
+    def updates(in_order: bool) -> list[list[int]]:
+        hands = Hands(lengths, processes * each, processes, seed=1, in_order=in_order)
+        ranks = [list(RankUpdates(hands, rank, lambda: epoch * len(hands))) for rank in range(processes)]
+        assert {len(rank) for rank in ranks} == {len(hands)}, "no rank waits for another"
+        assert all(max(map(len, update)) <= min(map(len, update)) + 1 for update in zip(*ranks, strict=True))
+        return [sorted(itertools.chain(*update)) for update in zip(*ranks, strict=True)]
 
-    assert sorted(order(False)) == list(range(len(lengths))) and order(False) == order(False)
-    size, kept = processes * each, order(True)
-    for start in range(0, len(lengths), size):
-        assert sorted(kept[start : start + size]) == list(range(start, min(start + size, len(lengths))))
+    shuffled, size = updates(False), processes * each
+    assert sorted(itertools.chain(*shuffled)) == list(range(len(lengths))) and shuffled == updates(False)
+    starts = range(0, len(lengths), size)
+    assert updates(True) == [list(range(start, min(start + size, len(lengths)))) for start in starts]
 
 
-def test_epochs_differ():
-    made, orders = UpdateOrder([1] * 50, 10, 2, seed=1, in_order=False), []
-    for epoch in (0, 1):
-        made.set_epoch(epoch)
-        orders.append(list(made))
-    assert orders[0] != orders[1]
+def test_epochs_differ_and_one_that_is_resumed_is_the_same():
+    hands = Hands([1] * 50, 10, 2, seed=1, in_order=False)
+
+    def epoch(updates_done: int) -> list[list[int]]:
+        return list(RankUpdates(hands, 0, lambda: updates_done))
+
+    assert epoch(0) != epoch(5) and epoch(5) == epoch(7)
 
 
 def test_processes_get_as_many_dialogues_with_about_as_many_tokens():
     lengths = [(i * 37) % 100 + 1 for i in range(64)]
-    hands = np.array(lengths)[dealt(range(64), lengths, 8)].reshape(8, 8)
+    hands = np.array(lengths)[np.array(dealt(range(64), lengths, 8))]
     assert np.ptp(hands.sum(1)) < 0.05 * hands.sum(1).mean()
 
 
