@@ -134,7 +134,7 @@ class Player:
 
     async def _tree(self, opening: Episode, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
         """Play the roots from the start and the siblings from their forks, which the plan draws before or chooses after. A
-        sibling whose fork was not reached becomes a root.
+        sibling whose root took no step at the fork becomes a root.
         """
         rng = random.Random(f"forks {seeds[0]}")
         forks = list(plan.draw(len(seeds), rng))
@@ -147,7 +147,7 @@ class Player:
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
             point = recorders[fork.parent].points.get(fork.step)
-            if point is None:
+            if point is None or fork.step >= len(roots[fork.parent].trajectory.steps):  # a root may end as it is asked
                 return await self._one(opening, seed)
             return replace(await self._one(opening, seeds[fork.parent], point, steps=fork.steps), fork=fork)
 

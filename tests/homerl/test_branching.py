@@ -28,9 +28,9 @@ FORKS = planned(BranchSettings(roots=2, siblings=3, horizon=2))
 
 @pytest.fixture
 def player(model, tokenizer):
-    def make(make_user=ScriptedUser, forks=FORKS) -> Player:
+    def make(make_user=ScriptedUser, forks=FORKS, max_tokens=2048) -> Player:
         engine = TransformersEngine(model, tokenizer, 16)
-        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, forks, group=8)
+        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), max_tokens, forks, group=8)
 
     return make
 
@@ -98,6 +98,23 @@ def test_a_sibling_whose_user_fails_is_sampled_again_from_its_fork(player, task)
     for sibling in (rollout for rollout in rollouts if rollout.fork):
         root = rollouts[sibling.fork.parent].trajectory
         assert sibling.trajectory.steps[: sibling.fork.step] == root.steps[: sibling.fork.step]
+
+
+@pytest.mark.parametrize(
+    "mode", [{"credit": "branch"}, {"credit": "counterfactual", "counterfactual": {"by": "random", "horizon": 1}}]
+)
+def test_a_root_that_fails_at_its_fork_has_no_siblings(player, task, mode):
+    """The dialogue grows too long for the step that would be sampled again."""
+    settings = RLVESettings(group=8, **mode)
+    forks = mode_of(settings).forks(settings)
+    longest = max(rollout.ledger.spans[0][1] for rollout in tree(player(forks=None), task))
+    rollouts = tree(player(forks=forks, max_tokens=longest + 1), task)
+    group = [rollout.credit_input for rollout in rollouts]
+    assert any(len(played.rewards) == 1 for played in group), "some had no second step"
+    for played in group:
+        assert played.fork is None or len(group[played.fork.parent].rewards) > played.fork.step
+    assert [len(row) for row in mode_of(settings).rule(group, settings)] == [len(played.rewards) for played in group]
+    mode_of(settings).metrics([group], settings)
 
 
 def test_groups_are_trees_of_their_own(player, task):
