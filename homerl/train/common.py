@@ -61,7 +61,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
-            "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
             "ddp_timeout": int(collective_timeout(recipe).total_seconds()),
@@ -214,10 +213,11 @@ def is_finished(args: Any, checkpoint: str) -> bool:
     return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
 
 
-def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -> Path:
+def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None, iterations: int = 1) -> Path:
     """Train, and write the final model to `out/model` in one step. Returns that folder.
 
-    Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given.
+    Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given, when the trainer's steps
+    are a multiple of `iterations`.
     """
     from transformers.trainer_callback import PrinterCallback
 
@@ -227,7 +227,7 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     progress = ProgressCallback(out)
     trainer.add_callback(progress)
     if seconds:
-        trainer.add_callback(TimeLimit(seconds))
+        trainer.add_callback(TimeLimit(seconds, iterations))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()

@@ -112,8 +112,8 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:
-    """The most tokens that one sequence may have."""
-    return settings.max_episode_tokens if isinstance(settings, RLVESettings) else settings.max_length
+    """The most tokens that one sequence may have. An episode's limit holds before a step is sampled."""
+    return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
 def has_fused_kernels(recipe: Base) -> bool:

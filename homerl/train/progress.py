@@ -77,11 +77,12 @@ class ProgressCallback(TrainerCallback):
 class TimeLimit(TrainerCallback):
     """Stops training after the first update that ends more than `seconds` after the start, and saves a checkpoint.
 
-    The clock of the first rank decides. A resumed run gets the full time again.
+    An update has `iterations` of the trainer's steps. The clock of the first rank decides. A resumed run gets the full time
+    again.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, iterations: int = 1) -> None:
+        self.seconds, self.iterations = seconds, iterations
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the clock."""
@@ -89,6 +90,8 @@ class TimeLimit(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop all ranks together if the time is over."""
+        if state.global_step % self.iterations:
+            return
         over = torch.tensor(time.monotonic() - self.begun > self.seconds, dtype=torch.int, device=args.device)
         stop = bool(broadcast(over).item())
         control.should_training_stop |= stop

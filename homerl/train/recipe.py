@@ -43,7 +43,9 @@ class ModelSettings(Model):
     from_scratch: TinyConfig | None = Field(
         None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field("bfloat16", description="Number format of the weights.")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "bfloat16", description="Number format of the weights. `float16` is for benchmarks alone."
+    )
     attention: Literal[
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
     ] = Field(
@@ -240,7 +242,8 @@ class LossSettings(Model):
     max_episode_tokens: int = Field(
         16384,
         ge=1,
-        description="Most tokens of an episode, prompt and observations included; at the limit the agent has failed.",
+        description="Most tokens of an episode before a step, prompt and observations included; at the limit the agent has "
+        "failed. The last step may add `max_tokens`.",
     )
     engine: EngineSettings = Field(EngineSettings(), description="What samples the policy.")
     async_rollouts: int = Field(
@@ -320,7 +323,7 @@ class DeadlineSettings(Model):
         7200, gt=0, description="Seconds for an exchange between ranks, in which all wait for the slowest rank's rollouts."
     )
     train: float = Field(7200, gt=0, description="Seconds for one update of the trainer, its checkpoint included.")
-    step: float = Field(1800, gt=0, description="Seconds for one forward and backward pass of SFT, in which ranks wait.")
+    step: float = Field(1800, gt=0, description="Seconds for the passes of one update of SFT, in which ranks wait.")
 
 
 class EvaluationSettings(Model):

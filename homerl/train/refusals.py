@@ -59,9 +59,9 @@ def refuse_untrainable(recipe: Base) -> None:
 
 def _of_precision(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
-    how = parallel_mode(recipe)
-    if model and model.dtype == "float16" and how.startswith("zero"):
-        yield f"{how} trains in bfloat16 or float32, and the model is to be float16", "model.dtype", "use bfloat16"
+    if model and model.dtype == "float16" and (hasattr(recipe, "sft") or hasattr(recipe, "rlve")):
+        remedy = "use bfloat16, or float32 on a GPU without it"  # float16 would need float32 masters and loss scaling
+        yield "models are trained in bfloat16 or float32, and this one is to be float16", "model.dtype", remedy
     if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
         what = f"{model.attention} needs a GPU and a 16-bit number format"
         yield what, "model.attention", "use `auto`, or `sdpa`"

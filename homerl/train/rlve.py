@@ -86,7 +86,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
                 peft_config=peft_config(recipe.model),
             )
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
-            return fit(trainer, tokenizer, recipe.out, settings.seconds)
+            return fit(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
@@ -143,21 +143,29 @@ def part_rewards() -> list[Any]:
     return [reader(name) for name in PARTS]
 
 
-class CurriculumState(TrainerCallback, ExportableState):
-    """Stores the curriculum in `trainer_state.json`, which is written last and is read by every rank."""
+class StateOf(TrainerCallback, ExportableState):
+    """Stores a part of the run in `trainer_state.json`, which is written last and is read by every rank."""
 
-    def __init__(self, curriculum: Curriculum) -> None:
-        self.curriculum = curriculum
+    def __init__(self, part: Curriculum | Sentinel) -> None:
+        self.part = part
 
     def state(self) -> dict[str, Any]:
-        """The curriculum's state, for the checkpoint."""
-        return {"args": {}, "attributes": self.curriculum.state()}
+        """The part's state, for the checkpoint."""
+        return {"args": {}, "attributes": self.part.state()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Restore the curriculum of a resumed run."""
+        """Restore the part of a resumed run."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
-            self.curriculum.load(saved["attributes"])
+            self.part.load(saved["attributes"])
+
+
+class CurriculumState(StateOf):
+    """The curriculum's, by the name of this class."""
+
+
+class SentinelState(StateOf):
+    """The sentinel's."""
 
 
 class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
@@ -168,7 +176,6 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.batch: Batch | None = None
         self.tokens: SampledTokens
         self.sentinel = Sentinel(recipe.sentinel)
-        self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
@@ -192,12 +199,18 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.player.engine.attach(self, self.phases)
         self.evaluation = Evaluation(recipe, self.player, ranks)
         self.add_callback(CurriculumState(curriculum))
+        self.add_callback(SentinelState(self.sentinel))
         self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
 
     @property
     def rollouts(self) -> list[Rollout]:
         """This rank's rollouts of the update in training."""
         return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
+
+    @property
+    def batches(self) -> int:
+        """The number of batches of rollouts that were trained on: the recipe's updates."""
+        return self.state.global_step // self.num_iterations
 
     def _gather(self, rows: list[Any]) -> list[Any]:
         with self.phases.phase("collective", "idle", waits=True):
@@ -224,15 +237,14 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _evaluate_last(self) -> None:
         """Evaluate the final weights, if an evaluation is due."""
-        if self.evaluation.due(self.state.global_step):
+        if self.evaluation.due(self.batches):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
 
     def evaluate_policy(self) -> None:
         """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
-        update = self.state.global_step
-        if not self.evaluation.due(update):
+        if not self.evaluation.due(self.batches):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
         with self.phases.phase("rollout"):
@@ -240,7 +252,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         for name, value in figures.items():
             self._metrics["train"][name].append(value)
         with self.phases.phase("train"):
-            self.evaluation.keep(update, figures, self.save_model)
+            self.evaluation.keep(self.batches, figures, self.save_model)
         self.player.waiting.take()
 
     def _settle_time(self) -> None:
@@ -265,16 +277,21 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         if self.teacher is not None:
-            self._ask(self.teacher)
+            self._ask(self.teacher, output.get("old_per_token_logps"))
         self._report(self.batch)
         return output
 
-    def _ask(self, teacher: Teacher) -> None:
-        """Let the teacher judge this rank's rollouts. All ranks call it together, since weights may be in shards."""
+    def _ask(self, teacher: Teacher, known: torch.Tensor | None) -> None:
+        """Let the teacher judge this rank's rollouts. All ranks call it together, since weights may be in shards.
+
+        `known` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
+        """
         shown = teacher.sequences(self.rollouts, self.tokens)
         judged = self.updates.scores(self.model, shown).cpu().numpy()
-        exact = self.recipe.rlve.exact
-        own = self.tokens.logps if exact else self.updates.scores(self.model, self.tokens.sequences).cpu().numpy()
+        if self.recipe.rlve.exact:
+            own = self.tokens.logps
+        else:
+            own = (self.updates.scores(self.model, self.tokens.sequences) if known is None else known).cpu().numpy()
         self.tokens, metrics = teacher.teach(self.rollouts, self.tokens, judged, own)
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
@@ -289,7 +306,9 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _record(self, figures: dict[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""
-        self.seen = {"sentinel/logp_gap": figures["sentinel/logp_gap"], "sentinel/entropy": figures["entropy"]}
+        self.sentinel.trained = {
+            "sentinel/logp_gap": figures["sentinel/logp_gap"], "sentinel/entropy": figures["entropy"],
+        }  # fmt: skip
         for name, value in (figures | self.updates.take()).items():
             self._metrics["train"][name].append(value)
 
@@ -303,7 +322,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         metrics = signal.metrics() | episode_metrics(batch.rows) | parts | batch.shares
         for name, value in (metrics | self.player.metrics()).items():
             self._metrics["train"][name].append(value)
-        self.sentinel.watch(metrics | self.seen)
+        self.sentinel.watch(metrics)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -73,14 +74,25 @@ class UpdateSignal:
 
 @dataclass
 class Sentinel:
-    """Counts for how many updates in a row each cause has held."""
+    """Counts for how many updates in a row each cause has held. `trained` are metrics of the newest optimizer update, which
+    are watched with those of the next rollouts.
+    """
 
     settings: SentinelSettings
     held: dict[str, int] = field(default_factory=dict)
+    trained: dict[str, float] = field(default_factory=dict)
 
-    def watch(self, metrics: Mapping[str, float]) -> None:
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs, as plain data."""
+        return {"held": self.held, "trained": self.trained}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take the state of a checkpoint."""
+        self.held, self.trained = dict(state["held"]), dict(state["trained"])
+
+    def watch(self, rolled: Mapping[str, float]) -> None:
         """Raise `SignalLost` if a cause has held for `patience` updates in a row."""
-        settings = self.settings
+        settings, metrics = self.settings, {**rolled, **self.trained}
         causes = {
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
                 "sentinel/zero_advantage", 0.0

@@ -1,6 +1,7 @@
 """Kill -9, the same command again: nothing is lost, nothing happens twice, and the end is an unbroken run's."""
 
 import contextlib
+import json
 import os
 import random
 import subprocess
@@ -188,6 +189,8 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
     train_rlve(broken)
     same_run(whole.out, broken.out, 6)
     same_rollouts(whole.out, broken.out)
+    kept = [json.loads((out / "checkpoints/checkpoint-6/trainer_state.json").read_text()) for out in (whole.out, broken.out)]
+    assert kept[0]["stateful_callbacks"] == kept[1]["stateful_callbacks"] and kept[0]["stateful_callbacks"]["SentinelState"]
     shares = [line["curriculum/flat"] for line in lines(whole.out)]
     assert any(shares), "nothing was refilled: the test proves little"
 

@@ -411,20 +411,30 @@ def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):
         recipe(async_rollouts=1, engine={"kind": "vllm"})
 
 
-def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, tmp_path):
-    plain, watched = recipe(out="plain"), recipe(out="watched")
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, iterations):
+    """It is due by batches of rollouts, however many optimizer updates each of them makes."""
+    plain, watched = (recipe(out=out, iterations=iterations) for out in ("plain", "watched"))
     watched = watched.model_copy(update={"evaluation": type(watched.evaluation)(every=2, count=3)})
     train_rlve(plain)
     train_rlve(watched)
-    for update in (1, 2):
-        name = f"rollouts/update_{update:06d}.jsonl"
-        assert (plain.out / name).read_bytes() == (watched.out / name).read_bytes()
+    written = sorted(path.name for path in (plain.out / "rollouts").iterdir())
+    assert len(written) == 2
+    for name in written:
+        assert (plain.out / "rollouts" / name).read_bytes() == (watched.out / "rollouts" / name).read_bytes()
     lines = [json.loads(line) for line in (watched.out / "metrics.jsonl").read_text().splitlines()]
     evaluated = [(line["step"], "loss" in line) for line in lines if "eval/success" in line]
-    assert evaluated == [(1, True), (2, False)], "before the first update, logged with it, and at the end"
+    assert evaluated == [(1, True), (2 * iterations, False)], "before the first update, logged with it, and at the end"
     best = json.loads((watched.out / "best/score.json").read_text())
     assert best["update"] == 0 and best["eval/counted"] == 1.0
     assert (watched.out / "best/model/model.safetensors").exists() and not (watched.out / "best.making").exists()
+
+
+def test_training_stops_by_the_clock_between_batches_of_rollouts(recipe):
+    """Within one, a resumed run would play its rollouts again."""
+    made = recipe(iterations=2, updates=4, seconds=0.001, save_steps=None)
+    train_rlve(made)
+    assert [line["step"] for line in metrics(made.out)] == [1, 2]
 
 
 # Two ranks

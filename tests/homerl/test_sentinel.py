@@ -1,5 +1,6 @@
 """The sentinel: its figures by hand, and every cause provoked and named."""
 
+import json
 import math
 
 import pytest
@@ -21,6 +22,15 @@ CAUSES = {
 
 def signal(advantages, lengths, returns, counts=None, group=2) -> dict[str, float]:
     return UpdateSignal(advantages, lengths, returns, counts or [True] * len(returns), group).metrics()
+
+
+def test_a_resumed_run_counts_on():
+    whole, resumed = (Sentinel(SentinelSettings(patience=2)) for _ in range(2))
+    whole.trained = CAUSES["entropy collapsed"]
+    whole.watch({"sentinel/zero_advantage": 0.4})
+    resumed.load(json.loads(json.dumps(whole.state())))
+    with pytest.raises(SignalLost, match="entropy collapsed"):
+        resumed.watch({"sentinel/zero_advantage": 0.4})
 
 
 def test_figures_by_hand():

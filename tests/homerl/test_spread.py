@@ -148,7 +148,7 @@ REFUSED = [
         SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}},
         "an adapter that fsdp2 shards cannot be merged for engine vllm",
     ),
-    (SHARDED | {"parallel": "zero2", "model": {"name": "m", "dtype": "float16"}}, "the model is to be float16"),
+    (SHARDED | {"parallel": "ddp", "model": {"name": "m", "dtype": "float16"}}, "this one is to be float16"),
     (SHARDED | {"model": {"from_scratch": {}}}, "RLVE starts from a trained model"),
     (SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "vllm"}}}, "engine vllm takes weights from a GPU"),
     (

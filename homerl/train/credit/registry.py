@@ -62,15 +62,8 @@ def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
-    """Apply `rule` to each group of rollouts. A group with a rollout that does not count gets zeros.
-
-    Raises `ValueError` if the rollouts do not divide into groups.
-    """
-    credit: list[list[float]] = []
-    for group in in_groups(rollouts, group_size):
-        kept = all(played.counts for played in group)
-        credit += rule(group) if kept else [[0.0] * len(played.rewards) for played in group]
-    return credit
+    """Apply `rule` (see `rule_of`) to each group of rollouts. Raises `ValueError` if they do not divide into groups."""
+    return [credit for group in in_groups(rollouts, group_size) for credit in rule(group)]
 
 
 def in_groups(rollouts: Sequence[CreditInput], size: int) -> list[Sequence[CreditInput]]:
