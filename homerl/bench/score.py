@@ -127,6 +127,11 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
+def is_whole(score: Mapping[str, Any], episodes: int) -> bool:
+    """Whether a score is of all episodes of its suite, some of which count. A run that was stopped writes a score too."""
+    return bool(score.get("n")) and sum(score.get("outcomes", {}).values()) == episodes
+
+
 def counts(row: Mapping[str, Any]) -> bool:
     """Whether the outcome of a result says something about the agent."""
     return Outcome(row["outcome"]).counts

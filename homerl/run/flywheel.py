@@ -1,7 +1,7 @@
 """The flywheel: synthesis, SFT, RLVE, and a benchmark of each model, and of the expert as their upper bound.
 
-Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists is
-never run again, so the same command resumes.
+Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists and
+is whole is never run again, so the same command resumes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from envs.documents import InputError, read_yaml, write_atomic
+from envs.documents import InputError, read_json, read_yaml, write_atomic
+from homerl.bench.recipe import BenchRecipe
+from homerl.bench.score import is_whole
 from homerl.processes.lifetime import PARENT
+from homerl.run.bench import episodes_of
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 from homerl.train import TRAININGS
@@ -62,7 +65,7 @@ def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[s
 
 
 def is_done(stage: dict[str, Any], product: Path) -> bool:
-    """Whether the product of a stage exists. Raises `InputError` if another recipe made it."""
+    """Whether the product of a stage exists and is whole. Raises `InputError` if another recipe made it."""
     if not product.exists():
         return False
     path = stage_recipe_path(stage)
@@ -70,7 +73,16 @@ def is_done(stage: dict[str, Any], product: Path) -> bool:
         folder = product.parents[1] if stage["run"] == "bench" else Path(stage["out"])
         remedy = f"choose another --out, or delete {folder} to make it again"
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
-    return True
+    return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage))
+
+
+def all_scored(recipe: BenchRecipe) -> bool:
+    """Whether each suite of a benchmark was played to its end; an interrupted one has a score of what was played."""
+    files = [(suite, recipe.out / "bench" / suite.name / "score.json") for suite in recipe.bench.suites]
+    return all(
+        file.exists() and is_whole(read_json(file).data, len(episodes_of(suite, recipe.bench.limits)))
+        for suite, file in files
+    )
 
 
 def made_by(stored: dict[str, Any], stage: dict[str, Any]) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from envs.documents import InputError
+from envs.documents import InputError, read_json
+from homerl.bench.runner import Interrupted, Pace, ParticipantFactories, run_suite
+from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
-from homerl.run.bench import run_bench
+from homerl.run.bench import episodes_of, run_bench
 from homerl.run.flywheel import is_done, next_lines, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 from homerl.view.page import visited
@@ -21,8 +25,18 @@ from homerl.view.page import visited
 ROOT = Path(__file__).parents[2]
 
 
+SMALL = "[{name: heldout, count: 6, recipe: {intents: [1, 2], home: {devices: [2, 3]}}}]"
+
+
 def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
     return load_recipe("recipes/smoke.yaml", ["--out", str(out), *overrides])
+
+
+def scored(product: Path, stage: dict[str, Any]) -> None:
+    """Write the score of a stage that played all its episodes."""
+    product.parent.mkdir(parents=True)
+    played = stage["bench"]["suites"][-1]["count"]
+    product.write_text(json.dumps({"n": played - 1, "outcomes": {"success": played - 1, "infra_error": 1}}))
 
 
 def test_stages_follow_each_other(tmp_path: Path) -> None:
@@ -32,8 +46,7 @@ def test_stages_follow_each_other(tmp_path: Path) -> None:
 
 
 def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
-    small = ("--bench.suites", "[{name: heldout, count: 6, recipe: {intents: [1, 2], home: {devices: [2, 3]}}}]")
-    stage = next(stage for stage, product in stages(recipe(tmp_path, *small)) if "expert" in product.parts)
+    stage = next(stage for stage, product in stages(recipe(tmp_path, "--bench.suites", SMALL)) if "expert" in product.parts)
     (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
     scores = run_bench(load_recipe(tmp_path / "by_hand.yaml"))
     assert scores["heldout"]["n"] == 6 and scores["heldout"]["success"] == 1.0
@@ -44,6 +57,27 @@ def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
         (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(stage | wrong))
         with pytest.raises(InputError, match=says):
             load_recipe(tmp_path / "wrong.yaml")
+
+
+def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
+    """It leaves a score of what was played, from which neither the table nor the card may be made."""
+    played = recipe(tmp_path, "--bench.suites", SMALL)
+    stage, product = next((stage, product) for stage, product in stages(played) if "expert" in product.parts)
+    (suite,), limits, begun = played.bench.suites, played.bench.limits, iter(range(4))
+
+    def stopped() -> Agent:
+        if next(begun, None) is None:
+            raise KeyboardInterrupt
+        return suite.world.baselines["expert"]()
+
+    with pytest.raises(Interrupted):
+        run_suite(episodes_of(suite, limits), ParticipantFactories(stopped), product.parent, Pace(1))
+    assert read_json(product).data["n"] == 4 and not is_done(stage, product)
+    product.write_text(json.dumps({"n": 0, "outcomes": {"infra_error": 6}}))
+    assert not is_done(stage, product), "servers failed for every episode"
+    (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
+    run_bench(load_recipe(tmp_path / "by_hand.yaml"))
+    assert is_done(stage, product)
 
 
 def test_the_expert_works_as_it_does_for_training(tmp_path: Path) -> None:
@@ -71,8 +105,7 @@ def test_nobody_is_sent_to_talk_where_nobody_can() -> None:
 def test_an_expert_that_an_earlier_version_played_stays(tmp_path: Path) -> None:
     stage, product = next((stage, product) for stage, product in stages(recipe(tmp_path)) if "expert" in product.parts)
     path = stage_recipe_path(stage)
-    product.parent.mkdir(parents=True)
-    product.touch()
+    scored(product, stage)
     path.write_text(yaml.safe_dump({key: value for key, value in stage.items() if key != "expert"}))
     assert is_done(stage, product)
     path.write_text(yaml.safe_dump(stage | {"expert": {"mistakes": 0.5}}))
@@ -133,8 +166,7 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
 
 def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> None:
     *_, (stage, product) = stages(recipe(tmp_path))
-    product.parent.mkdir(parents=True)
-    product.write_text("{}")
+    scored(product, stage)
     (suite,) = stage["bench"]["suites"]
     earlier = stage | {"bench": stage["bench"] | {"suites": [{key: suite[key] for key in suite if key != "setting"}]}}
     stage_recipe_path(stage).write_text(yaml.safe_dump(earlier))
