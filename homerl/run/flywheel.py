@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from envs.documents import InputError, read_json, read_yaml, write_atomic
+from envs.documents import InputError, read_json, read_yaml
 from homerl.bench.recipe import BenchRecipe
 from homerl.bench.score import is_whole
-from homerl.processes.lifetime import PARENT
 from homerl.run.bench import episodes_of
+from homerl.run.children import Child, begun, run_stage, stage_recipe_path
 from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
 
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+POLL = 0.2  # seconds between looks at the benchmarks that run
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
@@ -102,11 +102,6 @@ def comparable(stage: dict[str, Any]) -> str:
     return text.replace(str(Path(stage["out"]).parent), "RUN")
 
 
-def stage_recipe_path(stage: dict[str, Any]) -> Path:
-    """The path of a stage's own recipe. A model's benchmark shares the folder of the model."""
-    return Path(stage["out"]) / f"{stage['run']}.yaml"
-
-
 def require_product(product: Path) -> None:
     """Raise `RuntimeError` if a stage ended without its product."""
     if not product.exists():
@@ -114,20 +109,26 @@ def require_product(product: Path) -> None:
 
 
 def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
-    """Benchmark the models and the expert concurrently (one for each process on a CPU) with one progress bar."""
+    """Benchmark the models and the expert concurrently (one for each process on a CPU) with one progress bar.
+
+    If one fails, the others are played all the same. Ctrl-C ends those that run, and begins no other.
+    """
     if not todo:
         return
     total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
-    workers = (recipe.processes or 1) if recipe.cpu else 1
-    with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
+    workers, waiting, running = (recipe.processes or 1) if recipe.cpu else 1, deque(todo), list[Child]()
+    with progress_bar(console) as bar, ExitStack() as children:
         task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
-        running = [pool.submit(run_stage, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
-        while not all(future.done() for future in running):
-            wait(running, timeout=1)
+        while waiting or any(child.runs for child in running):
+            if waiting and sum(child.runs for child in running) < workers:
+                stage = waiting.popleft()
+                running.append(children.enter_context(begun(stage, [sys.executable], Path(stage["out"]) / "bench.log")))
+                continue
+            time.sleep(POLL)
             bar.update(task, completed=min(total, sum(episodes_done(Path(stage["out"])) for stage in todo)))
         bar.update(task, completed=total)
-    for future in running:
-        future.result()
+    for child in running:
+        child.check()
 
 
 def episodes_done(out: Path) -> int:
@@ -174,25 +175,6 @@ def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
     if run in TRAININGS and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
     return [sys.executable]
-
-
-def run_stage(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
-    """Write the stage's recipe and run it to its end, with its output in the terminal or in `log`. Raises `InputError` if
-    it fails.
-    """
-    path = stage_recipe_path(stage)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
-    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
-    with log.open("w") if log else nullcontext() as words:
-        alone = log is None  # Ctrl-C then reaches this process only, which says so and kills the stage; a log may hold more
-        done = subprocess.run([*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=alone)
-    if done.returncode:
-        raise InputError(
-            f"stage {path.parent.name} ended with code {done.returncode}",
-            where=str(path), remedy=f"see {log or 'its message above'}; the same command goes on from here",
-        )  # fmt: skip
 
 
 def _gpus() -> int:

@@ -25,7 +25,8 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     """Run synthesis, SFT and RLVE, one stage after the other, each with a share of the time left. Then evaluate the models
     on the recipe's first suite, the trained ones first. With `second` there is a second RLVE. A second start resumes.
     """
-    from homerl.run.flywheel import run_stage, stages
+    from homerl.run.children import run_stage
+    from homerl.run.flywheel import stages
     from homerl.run.recipe import load_recipe
 
     out, taken = machine.folder / name, dict[str, float]()

@@ -17,7 +17,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from homerl.run.flywheel import is_done, run_stage
+from homerl.run.children import run_stage
+from homerl.run.flywheel import is_done
 
 ST = {
     "credit": "trajectory",

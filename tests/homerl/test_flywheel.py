@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
+from launches import descendants, wait_for
 
 from envs.documents import InputError, read_json
 from homerl.bench.runner import Interrupted, Pace, ParticipantFactories, run_suite
@@ -18,7 +22,8 @@ from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
-from homerl.run.flywheel import is_done, next_lines, stage_recipe_path, stages
+from homerl.run.children import stage_recipe_path
+from homerl.run.flywheel import is_done, next_lines, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 from homerl.view.page import visited
 
@@ -78,6 +83,37 @@ def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
     (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
     run_bench(load_recipe(tmp_path / "by_hand.yaml"))
     assert is_done(stage, product)
+
+
+INTERRUPTIBLE = """
+import sys
+from rich.console import Console
+from homerl.run.children import stage_recipe_path
+from homerl.run.flywheel import benchmark, stages
+from homerl.run.recipe import load_recipe
+from homerl.terminal.endings import run_to_end
+recipe = load_recipe("recipes/smoke.yaml", ["--out", sys.argv[1], "--processes", "1", "--bench.suites", sys.argv[2]])
+expert = next(stage for stage, product in stages(recipe) if "expert" in product.parts)
+todo = [expert, expert | {"out": sys.argv[1] + "/later"}]
+sys.exit(run_to_end(lambda: benchmark(recipe, todo, Console())))
+"""
+
+
+def test_ctrl_c_ends_the_benchmark_that_runs_and_begins_no_other(tmp_path: Path) -> None:
+    """Only the flywheel itself gets it, as from a terminal: its children are in sessions of their own."""
+    suites = SMALL.replace("count: 6", "count: 100000")
+    command = [sys.executable, "-c", INTERRUPTIBLE, str(tmp_path), suites]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("expert/bench/*/journal/*")), run)
+    children = list(descendants(run.pid))
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130 and "start the same command again" in said
+    assert children and not any(psutil.pid_exists(child) for child in children) and not (tmp_path / "later").exists()
+    interrupted = recipe(tmp_path, "--bench.suites", suites)
+    stage, product = next((stage, product) for stage, product in stages(interrupted) if "expert" in product.parts)
+    assert 0 < read_json(product).data["n"] < 100000, "what was played is written"
+    assert not is_done(stage, product)
 
 
 def test_the_expert_works_as_it_does_for_training(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The processes of a flywheel's stages.
+
+Invariants: a stage runs from its own recipe, which lies in its folder; Ctrl-C reaches the flywheel alone, which says so;
+no stage outlives the flywheel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envs.documents import InputError, write_atomic
+from homerl.processes.lifetime import PARENT
+
+GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
+
+
+def stage_recipe_path(stage: dict[str, Any]) -> Path:
+    """The path of a stage's own recipe. A model's benchmark shares the folder of the model."""
+    return Path(stage["out"]) / f"{stage['run']}.yaml"
+
+
+def run_stage(stage: dict[str, Any], command: list[str]) -> None:
+    """Run a stage to its end, with its output in the terminal. Raises `InputError` if it fails."""
+    with begun(stage, command) as child:
+        child.process.wait()
+    child.check()
+
+
+@dataclass(frozen=True)
+class Child:
+    """The process of a stage, whose recipe is at `path`. Its output goes to the terminal or to `log`."""
+
+    path: Path
+    process: subprocess.Popen[bytes]
+    log: Path | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        """End the process, if it still runs. A benchmark gets the time to write what it played."""
+        if self.runs and self.log:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(GRACE)
+        if self.runs:
+            self.process.kill()
+            self.process.wait()
+
+    def check(self) -> None:
+        """Raise `InputError` if the process failed."""
+        if self.process.returncode:
+            raise InputError(
+                f"stage {self.path.parent.name} ended with code {self.process.returncode}",
+                where=str(self.path), remedy=f"see {self.log or 'its message above'}; the same command goes on from here",
+            )  # fmt: skip
+
+
+@contextmanager
+def begun(stage: dict[str, Any], command: list[str], log: Path | None = None) -> Iterator[Child]:
+    """Write the stage's recipe and start it. It ends with the block, whatever ends that."""
+    path = stage_recipe_path(stage)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
+    with log.open("w") if log else nullcontext() as words:
+        process = subprocess.Popen(
+            [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True
+        )
+    child = Child(path, process, log)
+    try:
+        yield child
+    finally:
+        child.end()
