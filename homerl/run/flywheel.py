@@ -1,31 +1,26 @@
 """The flywheel: synthesis, SFT, RLVE, and a benchmark of each model, and of the expert as their upper bound.
 
-Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists and
-is whole is never run again, so the same command resumes.
+Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage that is done is
+never run again, so the same command resumes (`homerl.run.products` says what is done).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from envs.documents import InputError, read_json, read_yaml
-from homerl.bench.recipe import BenchRecipe
-from homerl.bench.score import is_whole
-from homerl.run.bench import episodes_of
-from homerl.run.children import Child, begun, run_stage, stage_recipe_path
-from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
+from homerl.run.children import Child, begun, run_stage
+from homerl.run.products import Stage, require_product, unfinished
+from homerl.run.recipe import FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
@@ -40,14 +35,14 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     from homerl.view.report import write_report
 
     console = Console(markup=False)
-    todo = [(stage, product) for stage, product in stages(recipe) if not is_done(stage, product)]
+    todo = unfinished([*stages(recipe)])
     for stage, product in todo:
         if stage["run"] != "bench":
             run_stage(stage, launcher(recipe, stage["run"]))
-            require_product(product)
+            require_product(stage, product)
     benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
-    for _, product in todo:
-        require_product(product)
+    for stage, product in todo:
+        require_product(stage, product)
     report = write_report(recipe.out)
     console.print(report.table)
     console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
@@ -62,50 +57,6 @@ def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[s
         yield f"  {activate}   # once in each shell; ./scripts/homerl needs no activation"
     for purpose, command in commands:
         yield f"  {command}   # {purpose[0].lower()}{purpose[1:]}"
-
-
-def is_done(stage: dict[str, Any], product: Path) -> bool:
-    """Whether the product of a stage exists and is whole. Raises `InputError` if another recipe made it."""
-    if not product.exists():
-        return False
-    path = stage_recipe_path(stage)
-    if path.exists() and not made_by(read_yaml(path).data, stage):
-        folder = product.parents[1] if stage["run"] == "bench" else Path(stage["out"])
-        remedy = f"choose another --out, or delete {folder} to make it again"
-        raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
-    return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage))
-
-
-def all_scored(recipe: BenchRecipe) -> bool:
-    """Whether each suite of a benchmark was played to its end; an interrupted one has a score of what was played."""
-    files = [(suite, recipe.out / "bench" / suite.name / "score.json") for suite in recipe.bench.suites]
-    return all(
-        file.exists() and is_whole(read_json(file).data, len(episodes_of(suite, recipe.bench.limits)))
-        for suite, file in files
-    )
-
-
-def made_by(stored: dict[str, Any], stage: dict[str, Any]) -> bool:
-    """Whether a stored recipe of a stage is the stage's own. The expert of earlier versions had one way to work."""
-    now = stage if "expert" in stored else {key: value for key, value in stage.items() if key != "expert"}
-    return comparable(stored) == comparable(now)
-
-
-def comparable(stage: dict[str, Any]) -> str:
-    """A text of what a stage's product depends on: not the run's folder, nor the number of processes.
-
-    Keys that the stage lacks have their defaults, since an earlier version of homerl may have written it.
-    """
-    with suppress(ValidationError):  # a key that this version does not know is a difference
-        stage = recipe_data(KINDS[stage["run"]].model_validate(stage))
-    text = json.dumps(stage | {"processes": 0}, sort_keys=True)
-    return text.replace(str(Path(stage["out"]).parent), "RUN")
-
-
-def require_product(product: Path) -> None:
-    """Raise `RuntimeError` if a stage ended without its product."""
-    if not product.exists():
-        raise RuntimeError(f"a stage ended without making {product}")
 
 
 def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
@@ -136,7 +87,7 @@ def episodes_done(out: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
-def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
+def stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
     data, out = recipe_data(recipe), recipe.out
     shared = {key: data[key] for key in SHARED}

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from homerl.run.children import run_stage
-from homerl.run.flywheel import is_done
+from homerl.run.products import is_done
 
 ST = {
     "credit": "trajectory",

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
 from homerl.run.children import stage_recipe_path
-from homerl.run.flywheel import is_done, next_lines, stages
+from homerl.run.flywheel import next_lines, stages
+from homerl.run.products import is_done, require_product, unfinished
 from homerl.run.recipe import FlywheelRecipe, load_recipe
+from homerl.terminal.endings import Stopped
 from homerl.view.page import visited
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +38,23 @@ SMALL = "[{name: heldout, count: 6, recipe: {intents: [1, 2], home: {devices: [2
 
 def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
     return load_recipe("recipes/smoke.yaml", ["--out", str(out), *overrides])
+
+
+def make(stage: dict[str, Any], product: Path) -> None:
+    """Leave what a stage leaves: its recipe and its product."""
+    if stage["run"] == "bench":
+        scored(product, stage)
+    elif stage["run"] == "synth":
+        synthesised(product)
+    else:
+        product.mkdir(parents=True)
+    stage_recipe_path(stage).write_text(yaml.safe_dump(stage))
+
+
+def synthesised(product: Path, trajectories: int = 20, **outcomes: int) -> None:
+    """Write the statistics of a synthesis."""
+    product.parent.mkdir(parents=True, exist_ok=True)
+    product.write_text(json.dumps({"trajectories": trajectories, "outcomes": {"success": 10} | outcomes}))
 
 
 def scored(product: Path, stage: dict[str, Any]) -> None:
@@ -190,14 +210,55 @@ def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> No
 def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path: Path) -> None:
     stage, product = next(stages(recipe(tmp_path)))
     assert not is_done(stage, product)
-    product.parent.mkdir(parents=True)
-    product.write_text("{}")
-    stage_recipe_path(stage).write_text(yaml.safe_dump(stage))
+    make(stage, product)
     assert is_done(stage, product)
     assert is_done(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
     other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
     with pytest.raises(InputError, match="made by another recipe"):
         is_done(other, product)
+
+
+def places(stages: Iterable[tuple[dict[str, Any], Path]]) -> list[str]:
+    return [f"{stage['run']} {Path(stage['out']).name}" for stage, _ in stages]
+
+
+def test_what_was_made_from_a_stage_that_is_gone_is_refused(tmp_path: Path) -> None:
+    """Otherwise the table compares the models of two different flywheels. Each remedy, followed, is enough."""
+    found = [*stages(recipe(tmp_path))]
+    for stage, product in found:
+        make(stage, product)
+    assert unfinished(found) == []
+    changed = [*stages(recipe(tmp_path, "--sft.max_steps", "7"))]
+    gone = [tmp_path / "sft", tmp_path / "rlve", tmp_path / "untrained/bench"]
+    with pytest.raises(InputError, match=" and ".join(map(str, gone)) + " to make it again"):
+        unfinished(changed)
+    shutil.rmtree(gone[0])
+    with pytest.raises(InputError, match=f"rlve/model was made from .*\n.* delete {gone[1]} and {gone[2]} too"):
+        unfinished(found)
+    shutil.rmtree(gone[1])
+    (gone[1] / "checkpoints").mkdir(parents=True)
+    with pytest.raises(InputError, match=f"rlve/checkpoints was made from .*\n.* delete {gone[1]} and {gone[2]} too"):
+        unfinished(changed)
+    for folder in gone[1:]:
+        shutil.rmtree(folder)
+    assert places(unfinished(changed)) == ["sft sft", "rlve rlve", "bench untrained", "bench sft", "bench rlve"]
+
+
+def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_trained_on_it(tmp_path: Path) -> None:
+    found = [*stages(recipe(tmp_path))]
+    (stage, product), (sft, model) = found[:2]
+    make(stage, product)
+    assert places(unfinished(found))[0] == "sft sft"
+    synthesised(product, infra_error=3)
+    assert places(unfinished(found))[0] == "synth synth"
+    with pytest.raises(Stopped, match="servers failed for 3 blueprints") as stopped:
+        require_product(stage, product)
+    assert stopped.value.code == 4
+    make(sft, model)  # as an earlier version did
+    assert places(unfinished(found))[0] == "rlve rlve"
+    shutil.rmtree(model)
+    synthesised(product, trajectories=0)
+    assert places(unfinished(found))[0] == "synth synth", "nothing was made"
 
 
 def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> None:
