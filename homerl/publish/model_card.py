@@ -1,7 +1,7 @@
 """The model card: data, recipe, rewards and scores from a run's own files, and how to use the model.
 
-Invariants: data that a run's folder lacks are left out; no host, address or absolute path of the training machine is
-included; the model itself is not needed.
+Invariants: data that a run's folder lacks are left out, and so are scores of another player, and of suites that were not
+played to their end; no host, address or absolute path of the training machine is included; the model itself is not needed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from envs.documents import read_json
+from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
 from homerl.publish.stages import beside, lineage, local_folder, mapping_of, played_by, read_recipe, source_of
 from homerl.train.credit.registry import modes
@@ -61,7 +62,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
     stages = lineage(stage)
     recipes = [read_recipe(folder) for folder in stages]
     sources = [base, *(source_of(recipe) for recipe in recipes)]
-    scores = sorted(stage.glob("bench/*/score.json"))
+    scores = {path.parent: mapping_of(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
     return Facts(
         name=name,
         license=license,
@@ -70,7 +71,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
         synthesis=_synthesis(stages, recipes),
         metrics=_metrics(stage / "metrics.jsonl"),
         provenance=_provenance(stage),
-        scores={path.parent.name: mapping_of(read_json(path)) for path in scores},
+        scores={folder.name: score for folder, score in scores.items() if speaks_for(folder, score, stage)},
         played=played_by(stage),
     )
 

@@ -7,23 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from homerl.bench.player import Player, claim, file_stamps
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
 from homerl.bench.runner import WAVE, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.play.episode import EpisodeLimits
+from homerl.run.recipe import recipe_data
+from homerl.run.record import surroundings
 from homerl.terminal.progress import progress_bar
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players, scores = _of_model(recipe) if recipe.model else _baseline(recipe), {}
+    players, scores, made = _of_model(recipe) if recipe.model else _baseline(recipe), {}, surroundings(recipe)
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
+        episodes, folder = episodes_of(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
+        claim(folder, player(recipe, len(episodes), made))
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=_shown(recipe))
             scores[suite.name] = run_suite(
-                episodes_of(suite, recipe.bench.limits),
+                episodes,
                 factories,
-                recipe.out / "bench" / suite.name,
+                folder,
                 pace,
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
             )
@@ -81,7 +86,9 @@ def identity(recipe: BenchRecipe) -> str:
     return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
 
 
-def file_stamps(model: str) -> list[tuple[str, int, int]]:
-    """Name, size and time of a local model's files; empty for a model on the hub."""
-    files = sorted(Path(model).glob("*.safetensors"))
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+def player(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> Player:
+    """What is written of who plays a suite of so many episodes."""
+    model, beside = recipe.model and Path(recipe.model.name), recipe.out / "model"
+    own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
+    files = tuple(file_stamps(recipe.model.name)) if recipe.model else ()
+    return Player(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

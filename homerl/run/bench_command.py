@@ -230,7 +230,7 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     import torch
 
     from homerl.agents.guest import agents_with
-    from homerl.run.bench import file_stamps
+    from homerl.bench.player import file_stamps
 
     engine, tokenizer = local_engine(
         settings.model, settings.cpu, settings.max_tokens, settings.temperature, settings.at_once

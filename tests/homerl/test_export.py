@@ -24,6 +24,9 @@ from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
+from homerl.publish.model_card import gather
+from homerl.run.bench import run_bench
+from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
 from homerl.worlds.registry import begin, make_blueprint, world_of
@@ -188,6 +191,40 @@ def test_card_says_what_the_run_says(exported: Path):
         "--tool-call-parser hermes",
     ):
         assert said in card.text
+
+
+def test_only_whole_scores_of_the_model_itself_are_on_its_card(run: Path, tmp_path: Path):
+    """And of these the scores that a copy of the folder holds."""
+    suite = {"name": "few", "count": 2, "recipe": {"intents": [1, 1], "home": {"devices": [2, 3]}}}
+    bench = {"suites": [suite], "max_tokens": 4, "limits": {"turns": 1, "steps": 1}}
+    of_model = {"homerl": 1, "run": "bench", "out": str(run), "cpu": True, "bench": bench}
+    of_model |= {"model": {"name": str(run / "model"), "dtype": "float32"}}
+
+    def play(recipe: dict) -> None:
+        write(tmp_path / "bench.yaml", yaml.safe_dump(recipe))
+        run_bench(load_recipe(tmp_path / "bench.yaml"))
+
+    def shown(stage: Path) -> list[str]:
+        return list(gather(stage, "agent", None, "mit").scores)
+
+    play(of_model)
+    assert shown(run) == ["few"]
+    shutil.copytree(run, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert shown(tmp_path / "copy") == ["few"]
+    score = run / "bench/few/score.json"
+    whole = score.read_text()
+    score.write_text(json.dumps(json.loads(whole) | {"outcomes": {"success": 1}}))
+    assert shown(run) == [], "it was stopped"
+    score.write_text(whole)
+    spoil(run, lambda weights: weights["model.norm.weight"].fill_(2.0))
+    assert shown(run) == [], "the model was trained again"
+    play(of_model)
+    assert shown(run) == ["few"]
+    expert = {key: of_model[key] for key in ("homerl", "run", "out", "bench")} | {"agent": "expert"}
+    play(expert)
+    assert json.loads(score.read_text())["n"] == 2 and shown(run) == [], "it is the expert's"
+    (run / "bench/few/player.json").unlink()
+    assert shown(run) == ["few"], "earlier versions did not write who played"
 
 
 SAYS = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}

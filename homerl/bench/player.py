@@ -1,0 +1,66 @@
+"""Who played the results in a folder of a `run: bench` recipe.
+
+Invariants: the results in a folder are those of the player whose file lies beside them; results of earlier versions have no
+such file. (`run.json` beside results is that of `homerl bench run`, which says other things.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envs.documents import read_json, validate, write_atomic
+from envs.model import Model
+from homerl.bench.score import is_whole
+
+FILE = "player.json"
+RESULTS = ("score.json", "results.jsonl", "trajectories.jsonl")
+Stamp = tuple[str, int, int]
+
+
+class Player(Model):
+    """The recipe, the state of its model's files, and the number of episodes of the suite.
+
+    With `own`, the model is `model` of the recipe's folder `out`. `made` holds seed, versions and commit.
+    """
+
+    recipe: dict[str, Any]
+    own: bool
+    files: tuple[Stamp, ...]
+    episodes: int
+    made: dict[str, Any]
+
+
+def player_of(folder: Path) -> Player | None:
+    """The player of the results in a folder; None if they do not say."""
+    return validate(Player, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+
+
+def claim(folder: Path, player: Player) -> None:
+    """Write the player's file, and remove results of any other player. Journals stay; they are named by who played."""
+    before = player_of(folder)
+    if before is None or before.model_copy(update={"made": player.made}) != player:
+        for name in RESULTS:
+            (folder / name).unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / FILE, player.model_dump_json(indent=1) + "\n")
+
+
+def speaks_for(folder: Path, score: Mapping[str, Any], stage: Path) -> bool:
+    """Whether a score in a folder is a whole one of a stage's model. One that does not say who played is taken to be."""
+    player = player_of(folder)
+    return player is None or (is_whole(score, player.episodes) and is_of(player, stage))
+
+
+def is_of(player: Player, stage: Path) -> bool:
+    """Whether a player is a stage's model as it is now. In a copy of the folder the times of files are others."""
+    parts = 3 if Path(player.recipe["out"]).resolve() == stage.resolve() else 2
+    now = [stamp[:parts] for stamp in file_stamps(str(stage / "model"))]
+    return player.own and [stamp[:parts] for stamp in player.files] == now
+
+
+def file_stamps(model: str) -> list[Stamp]:
+    """Name, size and time of a local model's files; empty for a model on the hub."""
+    files = sorted(Path(model).glob("*.safetensors"))
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
