@@ -18,7 +18,7 @@ import yaml
 from envs.documents import read_json
 from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
-from homerl.publish.stages import beside, lineage, local_folder, mapping_of, played_by, read_recipe, source_of
+from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import parts_in, world_of
@@ -84,8 +84,8 @@ def _on_hub(source: str) -> bool:
 def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
     """The statistics of the synthesis whose data trained the model, if they are here."""
     for stage, recipe in zip(stages, recipes, strict=True):
-        data = local_folder(stage, recipe.get("data")) or stage.parent / "synth"
-        if (data / "stats.json").is_file():
+        data = data_folder(stage, recipe)
+        if data and (data / "stats.json").is_file():
             return mapping_of(read_json(data / "stats.json"))
     return {}
 

@@ -46,6 +46,18 @@ def local_folder(stage: Path, source: str | None) -> Path | None:
     return next((folder for folder in (path, moved) if folder.is_dir()), None)
 
 
+def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
+    """The folder of the data by which a recipe trained a stage, even if both were moved together. None if it is gone or on
+    the hub. A stage without data of its own has those of its flywheel.
+    """
+    if source := recipe.get("data"):
+        together = Path(source).parent == Path(recipe.get("out", "")).parent
+        moved = stage.parent / Path(source).name
+        return local_folder(stage, source) or (moved if together and moved.is_dir() else None)
+    flywheel = any(mapping_of(read_yaml(path)).get("run") == "flywheel" for path in beside(stage, "recipe.yaml"))
+    return stage.parent / "synth" if flywheel else None
+
+
 def beside(stage: Path, name: str) -> list[Path]:
     """The files of this name of a stage, then of the flywheel that it belongs to."""
     places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
@@ -72,7 +84,7 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     if told and (first := first_row(Path(told["file"]))):
         return first
     source = recipe.get("data")
-    data = local_folder(stage, source) or (Path(source) if source else None)
+    data = data_folder(stage, recipe) or (Path(source) if source else None)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
     rows = map(first_row, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))
     return next((json.loads(row["blueprint"]) for row in rows if isinstance(row.get("blueprint"), str)), {})

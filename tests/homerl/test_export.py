@@ -60,8 +60,8 @@ RLVE = {
     "user": {"kind": "llm", "url": "http://gpu7.internal:8400/v1"},
 }  # fmt: skip
 SFT = {
-    "homerl": 1, "run": "sft", "model": {"name": "Qwen/Qwen3-8B"}, "data": "/home/jo/run/synth",
-    "sft": {"epochs": 2},
+    "homerl": 1, "run": "sft", "out": "/home/jo/run/sft", "model": {"name": "Qwen/Qwen3-8B"},
+    "data": "/home/jo/run/synth", "sft": {"epochs": 2},
 }  # fmt: skip
 RUN = {"seed": 3, "commit": "abc123", "command": ["/home/jo/x"], "packages": {"trl": "1.16"}}
 SYNTH = {"rollouts": 900, "successes": 450, "blueprints": 300, "generation_success": 0.99}
@@ -225,6 +225,27 @@ def test_only_whole_scores_of_the_model_itself_are_on_its_card(run: Path, tmp_pa
     assert json.loads(score.read_text())["n"] == 2 and shown(run) == [], "it is the expert's"
     (run / "bench/few/player.json").unlink()
     assert shown(run) == ["few"], "earlier versions did not write who played"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "whole", "seen"),
+    [
+        (SFT, None, True),  # moved with its data
+        (SFT | {"data": "acme/dialogues"}, None, False),
+        (SFT | {"data": "/home/jo/data/synth"}, None, False),
+        (RLVE | {"model": {"name": "Qwen/Qwen3-8B"}}, None, False),
+        (RLVE | {"model": {"name": "Qwen/Qwen3-8B"}}, {"run": "flywheel"}, True),
+    ],
+    ids=["moved", "hub", "elsewhere", "alone", "flywheel"],
+)
+def test_the_card_states_no_synthesis_that_the_model_never_saw(tmp_path: Path, recipe: dict, whole: dict, seen: bool):
+    """A synthesis beside a run is its own only if the run says so."""
+    stage = tmp_path / recipe["run"]
+    write(stage / "recipe.yaml", yaml.safe_dump(recipe))
+    write(tmp_path / "synth/stats.json", json.dumps(SYNTH))
+    if whole:
+        write(tmp_path / "recipe.yaml", yaml.safe_dump(whole))
+    assert gather(stage, "agent", None, "mit").synthesis == (SYNTH if seen else {})
 
 
 SAYS = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}
