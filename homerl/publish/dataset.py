@@ -18,6 +18,7 @@ from homerl import __version__
 from homerl.flow.recipe import STRATEGIES, SynthesisConfig
 from homerl.play.trajectory import Outcome
 from homerl.publish.hub import check_token, upload
+from homerl.publish.private import shareable
 from homerl.publish.schemas import file_name, formats, schemas
 from homerl.worlds.registry import parts_in, world_of
 
@@ -43,12 +44,11 @@ def describe(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
         "rows": _count(out / ROWS),
         "sha256": _checksum(out / ROWS),
         "homerl": __version__,
-        "synthesis": config.identity,
+        "synthesis": shareable(config.identity),
     }
     for kind in formats():
         write_atomic(out / "schemas" / file_name(kind), json.dumps(schemas()[file_name(kind)], indent=1) + "\n")
-    write_atomic(out / FACTS, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
-    write_atomic(out / CARD, card(facts, stats))
+    _write(out, facts, card(facts, stats))
 
 
 def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0") -> str:
@@ -61,7 +61,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     if out is None:
         raise InputError("there is no finished dataset here", str(run), "give the folder of a finished synthesis")
     check_token(repo)
-    facts = read_json(out / FACTS).data
+    facts = shareable(read_json(out / FACTS).data)  # earlier versions wrote paths
     if _checksum(out / ROWS) != facts["sha256"]:
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
     stats = read_json(out / STATS).data
@@ -70,7 +70,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
             f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS),
             "start the synthesis again, which makes them, before its version is out for good",
         )  # fmt: skip
-    write_atomic(out / CARD, card(facts, stats, repo, license))
+    _write(out, facts, card(facts, stats, repo, license))
     files = [*FILES, *(f"schemas/{file_name(kind)}" for kind in formats())]
     upload(
         out,
@@ -143,6 +143,11 @@ def _figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[str, st
 def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
     lines = [f"| {' | '.join(head)} |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
     return "\n".join(lines) + "\n"
+
+
+def _write(out: Path, facts: dict[str, Any], text: str) -> None:
+    write_atomic(out / FACTS, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+    write_atomic(out / CARD, text)
 
 
 def _count(path: Path) -> int:

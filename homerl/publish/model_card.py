@@ -18,6 +18,7 @@ import yaml
 from envs.documents import read_json
 from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
+from homerl.publish.private import shareable
 from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
@@ -25,7 +26,6 @@ from homerl.worlds.registry import parts_in, world_of
 from rewards.composite import REWARDS, SETTINGS
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-PRIVATE = {"out", "wandb", "url"}
 PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
 COLUMNS = ("suite", "episodes", "success", "95 %", "conditions hold", "progress", "tool calls", "tokens")
 METRICS = ("step", "num_tokens", "loss", "reward", "kl")
@@ -67,7 +67,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
         name=name,
         license=license,
         base=next((source for source in sources if source and _on_hub(source)), None),
-        recipes=tuple(_shareable(recipe) for recipe in recipes if recipe),
+        recipes=tuple(shareable(recipe) for recipe in recipes if recipe),
         synthesis=_synthesis(stages, recipes),
         metrics=_metrics(stage / "metrics.jsonl"),
         provenance=_provenance(stage),
@@ -104,17 +104,6 @@ def _metrics(path: Path) -> dict[str, Any]:
 def _provenance(stage: Path) -> dict[str, Any]:
     said = next((mapping_of(read_json(path)) for path in beside(stage, "run.json")), {})
     return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
-
-
-def _shareable(value: Any) -> Any:
-    """The value without data of the machine; an absolute path keeps only its last name."""
-    if isinstance(value, dict):
-        return {key: _shareable(item) for key, item in value.items() if key not in PRIVATE}
-    if isinstance(value, list):
-        return [_shareable(item) for item in value]
-    if isinstance(value, str) and re.fullmatch(r"[/~]\S+", value):
-        return f".../{Path(value).name}"
-    return value
 
 
 # Writing the card

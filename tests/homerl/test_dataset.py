@@ -10,6 +10,8 @@ from referencing import Registry, Resource
 from typer.testing import CliRunner
 
 from envs.documents import InputError
+from envs.homeenv.home_file import save_home
+from envs.homemaker.make import HomeRecipe, make_home
 from homerl.cli.app import app
 from homerl.flow.collect import _assemble as assemble
 from homerl.flow.collect import make_shard
@@ -66,6 +68,27 @@ def test_where_models_answered_is_in_no_file_of_it(tmp_path):
         text = (tmp_path / name).read_text()
         assert "gpu7" not in text and "MY_SECRET" not in text and str(tmp_path) not in text
     assert "`org/strong`" in (tmp_path / "README.md").read_text()
+
+
+def test_paths_of_the_machine_are_in_no_file_that_describes_it(made, tmp_path, here):
+    """Not of a home's files nor of a served model, with spaces or without."""
+    folder = tmp_path / "jo's own homes"
+    folder.mkdir()
+    save_home(make_home(1, HomeRecipe(devices=(4, 6))), folder / "home one.json")
+    served = {"model": str(folder / "weights"), "gpus": [0], "arguments": [f"--chat-template={folder / 'mine.jinja'}"]}
+    asked = {"agent": {"serve": served}, "blueprints": 6, "recipe": {"home": {"files": [str(folder / "home one.json")]}}}
+    config, stats = SynthesisConfig.model_validate(asked), json.loads((made / "stats.json").read_text())
+    describe(made, config, stats)
+
+    def told() -> str:
+        return "".join((made / name).read_text() for name in ("dataset.json", "README.md"))
+
+    assert str(tmp_path) not in told() and "jo's own" not in told()
+    assert all(f".../{name}" in told() for name in ("home one.json", "weights", "mine.jinja"))
+    facts = json.loads((made / "dataset.json").read_text())
+    (made / "dataset.json").write_text(json.dumps(facts | {"synthesis": config.identity}))
+    push(made, "acme/dialogues")
+    assert str(tmp_path) not in told(), "an earlier version described it"
 
 
 def test_push_uploads_what_it_is_and_tags_the_version(made, here):

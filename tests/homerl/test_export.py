@@ -57,7 +57,7 @@ RLVE = {
     "homerl": 1, "run": "rlve", "seed": 3, "out": "/home/jo/run/rlve", "wandb": {"entity": "jo-private"},
     "model": {"name": "/home/jo/run/sft/model"}, "blueprints": {"count": 1000, "first_seed": 7},
     "rlve": {"credit": "step"}, "rewards": {"progress": 1.0, "collateral": 0.2, "max_turns": 3},
-    "user": {"kind": "llm", "url": "http://gpu7.internal:8400/v1"},
+    "user": {"kind": "llm", "url": "http://gpu7.internal:8400/v1", "model": "/home/jo/my models/user"},
 }  # fmt: skip
 SFT = {
     "homerl": 1, "run": "sft", "out": "/home/jo/run/sft", "model": {"name": "Qwen/Qwen3-8B"},
