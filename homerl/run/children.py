@@ -1,7 +1,7 @@
 """The processes of a flywheel's stages.
 
 Invariants: a stage runs from its own recipe, which lies in its folder; Ctrl-C reaches the flywheel alone, which says so;
-no stage outlives the flywheel.
+no stage outlives the flywheel; a stage that fails ends the flywheel with the stage's exit code.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 
 import yaml
 
-from envs.documents import InputError, write_atomic
+from envs.documents import write_atomic
+from homerl.processes.exit_codes import TOLD, told
 from homerl.processes.lifetime import PARENT
+from homerl.terminal.endings import Stopped
 
 GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
 
@@ -28,7 +30,7 @@ def stage_recipe_path(stage: dict[str, Any]) -> Path:
 
 
 def run_stage(stage: dict[str, Any], command: list[str]) -> None:
-    """Run a stage to its end, with its output in the terminal. Raises `InputError` if it fails."""
+    """Run a stage to its end, with its output in the terminal. Raises `StageFailed` if it fails."""
     with begun(stage, command) as child:
         child.process.wait()
     child.check()
@@ -58,12 +60,26 @@ class Child:
             self.process.wait()
 
     def check(self) -> None:
-        """Raise `InputError` if the process failed."""
-        if self.process.returncode:
-            raise InputError(
-                f"stage {self.path.parent.name} ended with code {self.process.returncode}",
-                where=str(self.path), remedy=f"see {self.log or 'its message above'}; the same command goes on from here",
-            )  # fmt: skip
+        """Raise `StageFailed` if the process failed."""
+        if code := told(code_path(self.path), self.process.returncode):
+            raise StageFailed(
+                f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
+                f"see {self.log or 'its message above'}; the same command goes on from here",
+                code,
+            )
+
+
+class StageFailed(Stopped):
+    """A stage failed. The exit code is the stage's; 1 if a signal ended it."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = max(code, 1)
+
+
+def code_path(recipe: Path) -> Path:
+    """The file into which a stage writes its exit code, which torchrun does not pass on."""
+    return recipe.with_suffix(".exit_code")
 
 
 @contextmanager
@@ -73,7 +89,8 @@ def begun(stage: dict[str, Any], command: list[str], log: Path | None = None) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
-    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(code_path(path))}
+    code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
     with log.open("w") if log else nullcontext() as words:
         process = subprocess.Popen(
             [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from envs.documents import naming
+from homerl.processes.exit_codes import tell
 from homerl.processes.lifetime import die_with_parent
 from homerl.processes.ranks import is_first
 from homerl.terminal.endings import Ending, run_to_end
@@ -34,7 +35,9 @@ def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
     quieten()
-    return run_to_end(partial(_start, path, argv), speaks)
+    code = run_to_end(partial(_start, path, argv), speaks)
+    tell(code)
+    return code
 
 
 def speaks(end: Ending) -> bool:

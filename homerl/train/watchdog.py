@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
+from homerl.processes.exit_codes import tell
 from homerl.terminal.endings import Stopped
 from homerl.train.phases import Phases, RankPhase
 
@@ -72,4 +73,5 @@ def _of_rank(doing: RankPhase, now: float) -> str:
 
 def _stop(text: str) -> None:
     print(f"homerl: the watchdog stopped the run: {text}", file=sys.stderr, flush=True)
+    tell(STALLED)
     os._exit(STALLED)

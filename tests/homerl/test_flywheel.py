@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from launches import descendants, wait_for
+from launches import LAUNCHERS, descendants, wait_for
 
 from envs.documents import InputError, read_json
 from homerl.bench.runner import Interrupted, Pace, ParticipantFactories, run_suite
@@ -23,11 +23,11 @@ from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
-from homerl.run.children import stage_recipe_path
+from homerl.run.children import StageFailed, run_stage, stage_recipe_path
 from homerl.run.flywheel import next_lines, stages
 from homerl.run.products import is_done, require_product, unfinished
 from homerl.run.recipe import FlywheelRecipe, load_recipe
-from homerl.terminal.endings import Stopped
+from homerl.terminal.endings import Stopped, ending
 from homerl.view.page import visited
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
 INTERRUPTIBLE = """
 import sys
 from rich.console import Console
-from homerl.run.children import stage_recipe_path
+from homerl.run.children import StageFailed, run_stage, stage_recipe_path
 from homerl.run.flywheel import benchmark, stages
 from homerl.run.recipe import load_recipe
 from homerl.terminal.endings import run_to_end
@@ -259,6 +259,17 @@ def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_train
     shutil.rmtree(model)
     synthesised(product, trajectories=0)
     assert places(unfinished(found))[0] == "synth synth", "nothing was made"
+
+
+@pytest.mark.parametrize("launcher", ["python", "two ranks"])
+def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, launcher: str) -> None:
+    """Also if torchrun, which turns every failure into code 1, started the stage."""
+    hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")
+    stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1")))
+    with pytest.raises(StageFailed, match="stage synth ended with code 4\n.*the same command") as failed:
+        run_stage(stage, LAUNCHERS.get(launcher, [sys.executable]))
+    assert ending(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
+    assert product.exists() and not is_done(stage, product), "nothing was made"
 
 
 def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from launches import LAUNCHERS, written
 
+from homerl.processes.exit_codes import TOLD, told
 from homerl.train.phases import SHARES, Phases
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.train.watchdog import Watchdog
@@ -167,12 +168,12 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", TOLD: str(tmp_path / "code")},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.returncode == 4
+    assert done.returncode == 4 and told(tmp_path / "code", 1) == 4, "a flywheel learns it, even from torchrun"
     assert done.stderr.startswith("homerl: the watchdog stopped the run: rank 0 has been in `collective`")
     assert "it waits for rank 1, which has been in `rollout` of update 0 for" in done.stderr
 
