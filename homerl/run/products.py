@@ -146,4 +146,5 @@ def comparable(stage: dict[str, Any]) -> str:
     with suppress(ValidationError):  # a key that this version does not know is a difference
         stage = recipe_data(KINDS[stage["run"]].model_validate(stage))
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
-    return text.replace(str(Path(stage["out"]).parent), "RUN")
+    run = json.dumps(str(Path(stage["out"]).parent))[:-1]  # as it begins a text; a folder may be called like a key
+    return text.replace(f"{run}/", '"RUN/')

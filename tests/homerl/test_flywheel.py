@@ -25,7 +25,7 @@ from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
 from homerl.run.children import StageFailed, run_stage, stage_recipe_path
 from homerl.run.flywheel import next_lines, stages
-from homerl.run.products import is_done, require_product, unfinished
+from homerl.run.products import is_done, made_by, require_product, unfinished
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 from homerl.terminal.endings import Stopped, ending
 from homerl.view.page import visited
@@ -216,6 +216,13 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
     other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
     with pytest.raises(InputError, match="made by another recipe"):
         is_done(other, product)
+
+
+@pytest.mark.parametrize("name", ["run", "läufe"])
+def test_a_flywheel_that_was_moved_goes_on(tmp_path: Path, name: str) -> None:
+    """Also from a folder that is called like a key of recipes."""
+    before, now = stages(recipe(Path(name))), stages(recipe(tmp_path))
+    assert all(made_by(stored, stage) for (stored, _), (stage, _) in zip(before, now, strict=True))
 
 
 def places(stages: Iterable[tuple[dict[str, Any], Path]]) -> list[str]:
