@@ -81,13 +81,13 @@ def _model(wanted: Wanted, made: Mapping[str, Callable[[], Agent]]) -> tuple[Cal
         name = _served(wanted)
         return lambda terms: endpoint_partner(wanted.what, name, terms), like or Terms(max_tokens=OF_SERVER)
     folder, terms = _folder(wanted.what, made)
-    return lambda terms: local_partner(loaded(folder, wanted.cpu, _name(wanted.what)), terms), like or terms
+    return lambda terms: local_partner(loaded(folder, wanted.cpu, _name(folder)), terms), like or terms
 
 
 def model_named(what: str, cpu: bool) -> Loaded:
     """The model of a run, of a folder or of the hub, loaded. Raises `InputError` if there is none."""
     folder, _ = _folder(what)
-    return loaded(folder, cpu, _name(what))
+    return loaded(folder, cpu, _name(folder))
 
 
 def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
@@ -103,11 +103,11 @@ def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
     return what, Terms()
 
 
-def _name(what: str) -> str:
-    """What a model is called: like its run, whichever of its folders was named."""
-    path = Path(what).resolve() if Path(what).exists() else Path(what)
-    parts = [part for part in path.parts[-3:] if part not in (*STAGES, "model")]
-    return parts[-1] if parts else path.name
+def _name(model: str) -> str:
+    """What a model is called: like its run, and like its stage where a run has several."""
+    path = Path(model).resolve() if Path(model).exists() else Path(model)
+    stage = path.parent if path.name == "model" else path
+    return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
 
 
 def _served(wanted: Wanted) -> str:

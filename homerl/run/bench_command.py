@@ -23,6 +23,7 @@ from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spre
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
+from homerl.play.results import read_facts
 from homerl.play.scripted_user import ScriptedUser
 from homerl.processes.locks import folder_lock
 from homerl.run.bench_build import found_or_built
@@ -33,6 +34,8 @@ from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import suites
 
+# options that one folder's results share; the others change no answer, or may be added to what is there
+SAME = tuple("suite setting episodes mended videos limit model served user temperature max_tokens seed".split())
 OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
 
 
@@ -80,7 +83,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
-    said = asdict(replace(settings, setting=setting)) | {"of": len(found)}
+    said = asdict(settings) | {"of": len(found)}
     if clips:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found
@@ -111,6 +114,7 @@ def claimed(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
     """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
     with folder_lock(settings.out):
         refuse_results(settings)  # another run may have ended meanwhile
+        refuse_other_run(settings)
         write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
         yield
 
@@ -121,8 +125,19 @@ def refuse_results(settings: BenchRun) -> None:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
 
 
+def refuse_other_run(settings: BenchRun) -> None:
+    """Raise `InputError` for a folder with the results of other options, of which `settings` are resolved."""
+    if not (settings.out / "run.json").exists():
+        return
+    stored, asked = read_facts(settings.out, "run.json"), json.loads(json.dumps(asdict(settings), default=str))
+    was = {key: stored.get(key, getattr(BenchRun, key, None)) for key in SAME}
+    if differing := [f"{key} {was[key]} (now {asked[key]})" for key in SAME if was[key] != asked[key]]:
+        what = f"the results here are of another run: {', '.join(differing)}"
+        raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
+
+
 class Prepared(NamedTuple):
-    """A run whose options fit, and what they name."""
+    """A run whose options fit and are resolved, and what they name."""
 
     settings: BenchRun
     world: WorldAdapter
@@ -131,7 +146,8 @@ class Prepared(NamedTuple):
 
 
 def prepared(settings: BenchRun) -> Prepared:
-    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results."""
+    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
+    unless these are of the same options and the run goes on from them."""
     refuse_results(settings)
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
@@ -141,7 +157,9 @@ def prepared(settings: BenchRun) -> Prepared:
     refuse_unfit(settings, world, suite, setting)
     local = not (settings.is_served or settings.model in world.baselines)
     tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
-    return Prepared(replace(settings, max_tokens=tokens), world, suite, setting)
+    settings = replace(settings, max_tokens=tokens, setting=setting)
+    refuse_other_run(settings)
+    return Prepared(settings, world, suite, setting)
 
 
 def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,10 @@ def run_robustness(settings: BenchRun) -> Table:
     found = limited(instances_of(settings), settings.limit)
     showing = {name: that_show(found, setting, only(name)) for name in BEHAVIOURS}
     factories, pace = factories_of(settings, world, setting)
-    said = asdict(replace(settings, setting=setting))
     seen = {instance.id for instances in showing.values() for instance in instances}
     parts = {TOLD_AT_ONCE: Instances([i for i in found if i.id in seen], setting, settings.runs)}
     parts |= {name: Instances(showing[name], setting, settings.runs, only(name)) for name in BEHAVIOURS if showing[name]}
-    with claimed(settings, said):
+    with claimed(settings, asdict(settings)):
         play_parts(parts, factories, pace, settings)
     rows = [compared(settings.out, name, showing[name]) for name in BEHAVIOURS if showing[name]]
     write_atomic(settings.out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")

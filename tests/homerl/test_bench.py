@@ -232,6 +232,35 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
     assert "why episodes were left out" not in printed(write_report(out)) and "faults" not in score
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"model": "random"}, "model nothing (now random)"),
+        ({"limit": 3, "seed": 4}, "limit 2 (now 3), seed 0 (now 4)"),
+        ({"temperature": 0.5, "max_tokens": 9}, "temperature 0.0 (now 0.5), max_tokens 2048 (now 9)"),
+        ({"setting": "dr"}, "setting eia (now dr)"),
+        ({"suite": "smh-bench"}, "(now smh-bench)"),
+    ],
+)
+def test_a_folder_belongs_to_one_run(suite_file, tmp_path, other, said):
+    first = BenchRun(str(suite_file), "nothing", tmp_path, limit=2)
+    run_benchmark(first)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError) as refused:
+        run_benchmark(replace(first, resume=True, **other))
+    assert said in refused.value.what and "--out" in refused.value.remedy
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert run_benchmark(replace(first, resume=True, setting="eia", runs=2, at_once=3))["n"] == 4
+
+
+def test_a_model_of_the_same_name_elsewhere_is_not_asked_for_the_rest(suite_file, tmp_path):
+    with ScriptedServer() as first, ScriptedServer() as second:
+        run_benchmark(BenchRun(str(suite_file), first.url, tmp_path, limit=2))
+        with pytest.raises(InputError, match=rf"model {first.url} \(now {second.url}\)"):
+            run_benchmark(BenchRun(str(suite_file), second.url, tmp_path, limit=2, resume=True))
+    assert json.loads((tmp_path / "run.json").read_text())["model"] == first.url and not second.requests
+
+
 def printed(report) -> str:
     console = Console(width=160, file=io.StringIO(), color_system=None)
     console.print(report)

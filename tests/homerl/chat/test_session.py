@@ -245,6 +245,6 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
     for what in (stage.parent, stage, stage / "model"):
         session = session_of(Wanted(str(what), cpu=True, seed=5))
         assert session.terms == replace(session.terms, temperature=0.5, max_tokens=9, steps=2, turns=3)
-        assert session.partner.name == "run"
+        assert session.partner.name == "run-sft"
         home: Any = session.situation.home
         assert len(home.plan.devices) == 2 and session.blueprint.toolset == "assist"  # type: ignore[attr-defined]
