@@ -14,7 +14,7 @@ from typing import Any
 from openai.types.chat import ChatCompletionMessage
 
 from envs.messages import Message
-from homerl.llm.endpoint import Endpoint, derived_seed
+from homerl.llm.endpoint import Endpoint, seed_for
 from homerl.llm.images import Clips, with_images
 from homerl.play.messages import parse_reply
 from homerl.play.observation import Observation
@@ -28,7 +28,7 @@ class LLMAgent:
         self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None,
         clips: Clips | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        """With a `seed`, every request has a seed derived from it, the blueprint and the number of messages so far.
+        """With a `seed`, every request has a seed derived from it (`seed_for`).
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """
@@ -38,11 +38,9 @@ class LLMAgent:
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
         one_answer, messages = observation.one_answer, observation.messages
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = seed_for(observation, self.seed)
         if observation.tools and not one_answer:  # servers refuse an empty list
             more["tools"] = list(observation.tools)
-        if self.seed is not None:
-            more["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
         sent = [as_sent(message) for message in messages]
         if self.clips is not None:
             # in a thread, since to read a film takes long

@@ -31,6 +31,7 @@ from envs.messages import Message
 from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.observation import Observation
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
@@ -209,6 +210,13 @@ def endpoint_of(settings: EndpointSettings) -> Endpoint:
 def derived_seed(*parts: object) -> int:
     """A 31-bit seed for a request, derived from `parts`; the same in every process."""
     return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
+
+
+def seed_for(observation: Observation, seed: int | None) -> dict[str, int]:
+    """The field `seed` of a request: derived from `seed`, the task, its play and the number of messages so far. None has
+    none."""
+    parts = observation.blueprint_id, observation.seed, len(observation.messages)
+    return {} if seed is None else {"seed": derived_seed(seed, *parts)}
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:

@@ -87,8 +87,8 @@ class Episode:
     @property
     def observation(self) -> Observation:
         """All that a policy may see."""
-        one_answer, protocol = self.blueprint.one_answer, dict(self.situation.protocol)
-        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), one_answer, protocol)
+        of, protocol = self.blueprint, dict(self.situation.protocol)
+        return Observation(of.id, tuple(self.messages), tuple(self.world.tools), of.one_answer, protocol, of.seed)
 
     @property
     def world(self) -> World:

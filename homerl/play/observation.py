@@ -18,7 +18,7 @@ class Observation:
     """All that a policy receives.
 
     `one_answer` asks for one JSON answer instead of tool calls. `protocol` tells how the world parses replies, if its
-    agents need to know (`Situation.protocol`).
+    agents need to know (`Situation.protocol`). `seed` is that of the episode: several plays of a task differ in it alone.
     """
 
     blueprint_id: str
@@ -26,6 +26,7 @@ class Observation:
     tools: tuple[Mapping[str, Any], ...]
     one_answer: bool = False
     protocol: Mapping[str, bool | int | str] = field(default_factory=dict)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Copy the messages and tools."""

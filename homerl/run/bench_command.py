@@ -227,7 +227,8 @@ def factories_of(
         name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
         kind = own or partial(LLMAgent, clips=clips)
-        agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
+        seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
+        agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens, seed)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     return local_factories(settings, user, sampling)
 

@@ -303,7 +303,7 @@ class WorldAdapter(ABC):
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The constructor of the agent that plays over an endpoint in a setting, or None for the standard `LLMAgent`.
 
-        It is called with the endpoint, the temperature and the largest number of tokens of a reply.
+        It is called with the endpoint, the temperature, the most tokens of a reply, and the requests' seed or None.
         """
         return None
 

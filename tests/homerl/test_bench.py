@@ -204,6 +204,20 @@ def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
     assert local["tool_calls"] == score["tool_calls"]
 
 
+@pytest.mark.parametrize(("suite", "setting"), [("smh-bench", "eia"), ("smh-bench", "dr"), ("simuhome", "react")])
+def test_every_sampled_request_has_a_seed_of_its_own_which_the_runs_seed_gives(tmp_path, suite, setting):
+    def seeds(out: str, seed: int, temperature: float = 0.7) -> list[int | None]:
+        with ScriptedServer() as server:
+            settings = BenchRun(suite, server.url, tmp_path / out, setting, limit=2, runs=2, seed=seed)
+            run_benchmark(replace(settings, temperature=temperature))
+        return [request.get("seed") for request in server.requests]
+
+    first = seeds("first", 5)
+    assert None not in first and len(set(first)) == len(first) >= 4
+    assert set(seeds("again", 5)) == set(first) and not set(seeds("other", 6)) & set(first)
+    assert set(seeds("greedy", 5, 0.0)) == {None}
+
+
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
     for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
         monkeypatch.setattr(f"homerl.llm.endpoint.{name}", seconds)

@@ -84,7 +84,8 @@ class Imagined:
     @property
     def observation(self) -> Observation:
         """What the policy sees: messages and tools."""
-        return Observation(self.blueprint.id, tuple(self.messages), self.tools, self.blueprint.one_answer)
+        of = self.blueprint
+        return Observation(of.id, tuple(self.messages), self.tools, of.one_answer, seed=of.seed)
 
     @property
     def text(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from envs.messages import tool_call
 from envs.simuhome import react
-from homerl.llm.endpoint import Endpoint
+from homerl.llm.endpoint import Endpoint, seed_for
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
@@ -21,14 +21,17 @@ RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schem
 class ReActAgent:
     """Asks an endpoint for the next step as one JSON object."""
 
-    def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
-        self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
+    def __init__(
+        self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
+    ) -> None:
+        """With a `seed`, every request has a seed derived from it (`seed_for`)."""
+        self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
         text = react.text_dialogue(observation.messages, observation.tools)
-        answer = await self.endpoint.chat(text, n=n, **self.options)
+        answer = await self.endpoint.chat(text, n=n, **seed_for(observation, self.seed), **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         texts = [choice.message.content or "" for choice in answer.choices]
         strict = bool(observation.protocol["strict"])
