@@ -96,9 +96,13 @@ def export_command(
     run: Path,
     to: Annotated[str, typer.Option(help="a folder, made if missing; with --push a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
-    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    public: Annotated[bool, typer.Option(help="make a new hub repository public")] = False,
     base: Annotated[str | None, typer.Option(help="the base model, if the adapter's own record of it leads nowhere")] = None,
     adapter: Annotated[bool, typer.Option(help="export only the adapter, not merged")] = False,
+    license: Annotated[
+        str | None,
+        typer.Option(help="the license, as the hub names it; default: the base model's, else apache-2.0"),
+    ] = None,
     gguf: Annotated[
         str | None, typer.Option(help="add a file for llama.cpp and Ollama, in f32, f16, bf16 or q8_0 (8 bits a weight)")
     ] = None,
@@ -106,7 +110,7 @@ def export_command(
     """Export a trained model to a folder or to the Hugging Face hub."""
     from homerl.publish.export import export
 
-    folder = export(run, to, push=push, private=not public, base=base, adapter=adapter, gguf=gguf)
+    folder = export(run, to, push, not public, base, adapter, license, gguf)
     console.print(f"exported to {folder}")
 
 
@@ -157,7 +161,7 @@ def synth_grid(
 def push_data(
     run: Path,
     to: Annotated[str, typer.Option(help="a hub id such as org/name")],
-    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    public: Annotated[bool, typer.Option(help="make a new hub repository public")] = False,
     license: Annotated[str, typer.Option(help="license of the data, as the hub names it")] = "apache-2.0",
 ) -> None:
     """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged with its version."""

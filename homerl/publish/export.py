@@ -18,6 +18,7 @@ from homerl import __version__
 from homerl.play.messages import IM_END, plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
+from homerl.publish.license import license_for
 from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, shown
 from homerl.publish.ollama import modelfile
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
@@ -53,24 +54,25 @@ def export(
     private: bool = True,
     base: str | None = None,
     adapter: bool = False,
-    license: str = "apache-2.0",
+    license: str | None = None,
     gguf: str | None = None,
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
     `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, which is made with
     those above it; with `push` it is a hub id `org/name`, and the folder that is uploaded is RUN/export/name. A missing
-    repository is created, private or public. With `private`, an existing public repository is refused. An earlier export
-    in the folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is
-    the hub id or folder of the model that training started from, if the run's own record leads nowhere. Raises `InputError`
-    for everything that cannot be exported. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
+    repository is created, private or public; an existing one of the other kind is refused. An earlier export in the
+    folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the
+    hub id or folder of the model that training started from, if the run's own record leads nowhere. `license` is as the hub
+    names it, by default the base's. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama. Raises
+    `InputError` for everything that cannot be exported.
     """
     run = Path(run)
     check_gguf(gguf, adapter)
     stage = find_stage(run)
     folder, repo = destination(run, to, push)
     _check_destination(folder, repo)
-    facts = gather(stage, repo or folder.name, base, license)
+    facts = gather(stage, repo or folder.name, base, license or license_for(stage, base))
     tokenizer = exported_tokenizer(stage / "model")
     model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
     check_model(model, tokenizer, stage / "model")

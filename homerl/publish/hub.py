@@ -1,7 +1,7 @@
 """Uploads models and datasets to the Hugging Face hub (or to HF_ENDPOINT).
 
-Invariants: a missing repository is created, private by default; an existing public one is refused if a private one was
-asked for; a tagged version is never moved; local files stay, whatever the hub does.
+Invariants: a missing repository is created, private by default; an existing one keeps its visibility, and is refused if the
+other was asked for; a tagged version is never moved; local files stay, whatever the hub does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def upload(
     """Upload a folder, or only `files` of it, and tag the revision with `tag`.
 
     Files on the hub that match `delete` and are not in the folder are deleted. Raises `InputError` if the repository is
-    public although `private`, if the tag exists, or if the hub fails.
+    public although `private` or private although not, if the tag exists, or if the hub fails.
     """
     from httpx import HTTPError
     from huggingface_hub import HfApi
@@ -45,9 +45,10 @@ def upload(
     api, files = HfApi(), None if files is None else list(files)
     try:
         api.create_repo(repo, private=private, exist_ok=True, repo_type=kind)
-        if private and api.repo_info(repo, repo_type=kind).private is False:
-            remedy = "push with --public, or make it private on the hub first"
-            raise InputError("the repository exists and is public", repo, remedy)
+        if api.repo_info(repo, repo_type=kind).private is (not private):
+            there, how, wanted = ("public", "with", "private") if private else ("private", "without", "public")
+            remedy = f"push {how} --public, or make it {wanted} on the hub first"
+            raise InputError(f"the repository exists and is {there}", repo, remedy)
         if tag and tag in {known.name for known in api.list_repo_refs(repo, repo_type=kind).tags}:
             raise InputError(
                 f"the version {tag} is there already", repo, "name another version; one that is out never changes"

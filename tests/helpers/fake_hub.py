@@ -79,7 +79,8 @@ class Hub(BaseHTTPRequestHandler):
         if repo not in self.store["repos"]:
             return self.answer(404, {"error": "Repository not found"})
         private = self.store["repos"][repo]["visibility"] == "private"
-        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": []})
+        card = {"cardData": self.store["repos"][repo].get("card")}
+        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": []} | card)
 
     def tree(self, body: bytes, repo: str) -> None:
         files = self.store["repos"][repo]["files"]

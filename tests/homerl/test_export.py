@@ -16,12 +16,14 @@ from fake_hub import TOKEN
 from huggingface_hub import ModelCard, constants
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner
 
 from envs.documents import InputError
 from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
+from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather
@@ -599,7 +601,24 @@ def test_new_repository_is_private_unless_said(run: Path, here: dict):
     assert here["repos"]["acme/open"]["visibility"] == "public"
     for name in ("agent", "open"):
         assert here["repos"][f"acme/{name}"]["files"] == contents(run / "export" / name)
-    refused(run, "is public", "--public", to="acme/open", push=True)
+    refused(run, "is public", "with --public", to="acme/open", push=True)
+    before = contents(run / "export/agent")
+    refused(run, "is private", "without --public", to="acme/agent", push=True, private=False)
+    assert here["repos"]["acme/agent"] == {"visibility": "private", "files": before, "tags": []}
+
+
+def test_the_license_is_the_bases_unless_said(run: Path, here: dict, tmp_path: Path):
+    def license_in(base: str | None, *more: str, said: str = "") -> str:
+        write(run / "recipe.yaml", yaml.safe_dump({"homerl": 1, "run": "sft", "model": {"name": base}}))
+        done = CliRunner().invoke(app, ["export", str(run), "--to", str(tmp_path / "out"), *more])
+        assert done.exit_code == 0 and said in done.output and ("no card" in done.output) == bool(said)
+        return ModelCard.load(tmp_path / "out/README.md").data.license
+
+    here["repos"]["acme/base"] = {"visibility": "public", "card": {"license": "llama3.2"}}
+    write(tmp_path / "mine/README.md", "---\nlicense: mit\n---\n")
+    assert license_in("acme/base") == "llama3.2" and license_in(str(tmp_path / "mine")) == "mit"
+    assert license_in("acme/base", "--license", "cc0-1.0") == "cc0-1.0"
+    assert license_in(None) == license_in("acme/gone", said="no card of acme/gone") == "apache-2.0"
 
 
 def test_push_that_cannot_be(run: Path, here: dict, monkeypatch):
