@@ -42,7 +42,7 @@ def check_machine(recipe: Base, path: str) -> None:
 
 
 def _gpus(recipe: Base) -> list[str]:
-    if recipe.cpu or recipe.run == "synth":
+    if recipe.cpu or getattr(recipe, "model", None) is None:
         return []
     import torch
 

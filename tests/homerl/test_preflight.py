@@ -1,15 +1,17 @@
-"""The login of Weights & Biases is asked for by who sends metrics, with what the recipe says of them."""
+"""What a machine lacks: the login of Weights & Biases is asked for by who sends metrics, a GPU by who has a model."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 import wandb
 
 from envs.documents import InputError
 from homerl.run.preflight import check_machine
+from homerl.run.recipe import load_recipe
 from homerl.train.recipe import RLVERecipe
 
 TOLD = ("WANDB_MODE", "WANDB_DIR", "WANDB_ENTITY", "WANDB_PROJECT")
@@ -70,3 +72,14 @@ def test_a_service_that_cannot_be_reached_is_said(tmp_path, asked, monkeypatch):
     monkeypatch.setattr(wandb, "login", login)
     with pytest.raises(InputError, match=r"takes no metrics: no way \(`--wandb.mode offline`"):
         check_machine(recipe(tmp_path), "r.yaml")
+
+
+@pytest.mark.parametrize(("player", "lacks"), [("agent: expert", False), ("model: {name: model}", True)])
+def test_only_a_model_needs_a_gpu(tmp_path, monkeypatch, player, lacks):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").touch()
+    (tmp_path / "bench.yaml").write_text(f"homerl: 1\nrun: bench\n{player}\n")
+    with pytest.raises(InputError, match="no GPU is visible") if lacks else nullcontext():
+        check_machine(load_recipe("bench.yaml"), "bench.yaml")
