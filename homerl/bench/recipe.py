@@ -120,6 +120,8 @@ class BenchRecipe(Base):
     def _one_of_both(self) -> BenchRecipe:
         if (self.model is None) == (self.agent is None):
             raise ValueError("name a `model` or an `agent`, one of both")
+        if self.model and self.model.name is None:
+            raise ValueError("`model.from_scratch` is untrained: give `model.name`, a hub id or a trained model's folder")
         if self.expert and self.agent != EXPERT:
             raise ValueError(f"`expert` is of `agent: {EXPERT}`")
         for suite in self.bench.suites:

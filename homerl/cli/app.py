@@ -182,9 +182,9 @@ def reverify(file: Path) -> None:
 def compare(before: Path, after: Path) -> None:
     """Print the paired gain in success between two results.jsonl of one suite, with its 95 % interval."""
     from homerl.bench.score import paired_difference
-    from homerl.play.trajectory import read_rows
+    from homerl.play.results import results_in
 
-    print(json.dumps(paired_difference(list(read_rows(before)), list(read_rows(after)))))
+    print(json.dumps(paired_difference(results_in(before), results_in(after))))
 
 
 @app.command()

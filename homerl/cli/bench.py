@@ -70,7 +70,7 @@ def run_command(
         int | None, typer.Option(help="an odd number, of which the majority counts; default: that of the suite")
     ] = None,
     judge_sample: Annotated[
-        int, typer.Option(help="number of decided cases for the judge, to report its agreement with the rules")
+        int, typer.Option(min=0, help="number of decided cases for the judge, to report its agreement with the rules")
     ] = 200,
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:

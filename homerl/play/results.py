@@ -25,9 +25,13 @@ def read_facts(folder: Path, name: str) -> dict[str, Any]:
 
 def read_results(folder: Path) -> tuple[dict[str, Any], ...]:
     """The results of a run, in the suite's order."""
-    path = folder / "results.jsonl"
+    return results_in(folder / "results.jsonl")
+
+
+def results_in(path: Path) -> tuple[dict[str, Any], ...]:
+    """The results of a file, in the suite's order."""
     rows = tuple(read_rows(path))
     for number, row in enumerate(rows, 1):
         if not {"id", "outcome", "success"} <= row.keys():
-            raise InputError("the line is no result", f"{path}:{number}", "name a folder of homerl bench run")
+            raise InputError("the line is no result", f"{path}:{number}", "results.jsonl of homerl bench run has results")
     return rows

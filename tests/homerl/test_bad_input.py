@@ -117,6 +117,13 @@ NAMED = [  # a wrong name, and what is suggested
     ("serve-agent --model x --home home.json --mode shadwo", "did you mean shadow?"),
     ("view simuhome episode.json --agent exprt", "did you mean expert?"),
 ]
+UNFIT = [  # options that do not fit, and what is said of them
+    ("bench build smh-bench --language fr --out x", "'fr' is no known language"),
+    ("bench build own-home --homes home.json --language fr --out x", "'fr' is no known language"),
+    ("bench build simuhome --language fr --out x", "'fr' is no known language"),
+    ("compare played/trajectories.jsonl played/results.jsonl", "played/trajectories.jsonl:1: the line is no result"),
+    ("check untrained.yaml", "give `model.name`"),
+]
 
 
 @cache
@@ -142,6 +149,7 @@ def make_good(folder: Path) -> None:
     (folder / "episode.json").write_text(json.dumps(episode))
     assert homerl("bench", "run", folder / "few.jsonl", "--model", "nothing", "--out", folder / "played").code == 0
     (folder / "log.jsonl").touch()
+    (folder / "untrained.yaml").write_text("homerl: 1\nrun: bench\nmodel: {from_scratch: {}}\n")
     (folder / "flywheel/rlve/model").mkdir(parents=True, exist_ok=True)
     (folder / "flywheel/rlve/model/config.json").write_text("{}")
     (folder / "recorded").mkdir(exist_ok=True)
@@ -222,6 +230,17 @@ def test_what_cannot_be_read_is_said(here, command, wrong):
 @pytest.mark.parametrize(("typed", "meant"), NAMED)
 def test_a_wrong_name_is_answered_with_the_right_one(here, typed, meant):
     assert meant in refused(typed, "")
+
+
+@pytest.mark.parametrize(("typed", "said"), UNFIT)
+def test_options_that_do_not_fit_are_refused_before_any_work(here, typed, said):
+    assert said in refused(typed, "") and not Path("x").exists()
+
+
+@pytest.mark.parametrize("option", ["--judge-sample -1", "--runs 0", "--limit 0", "--at-once 0"])
+def test_a_number_out_of_range_is_refused_before_a_suite_is_played(here, option):
+    done = homerl(*f"bench run few.jsonl --model nothing --out x {option}".split())
+    assert done.code == 2 and option.split()[0] in done.err and not Path("x").exists()
 
 
 def test_a_results_folder_that_was_cut_is_said_by_file_and_line(here):

@@ -16,8 +16,7 @@ from envs.model import Model
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.generate import ALL_KINDS, Scale
 from homerl.language.grammar import Pool
-from homerl.language.manner import manner
-from homerl.worlds.simuhome.languages import lexicon
+from homerl.worlds.simuhome.languages import refuse_incomplete
 from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
 Feasibility = Literal["feasible", "infeasible"]
@@ -130,8 +129,7 @@ class SimuHomeRecipe(Model):
     @field_validator("language")
     @classmethod
     def _spoken(cls, language: str) -> str:
-        lexicon(language)  # each is complete, or names what it lacks
-        manner(language)
+        refuse_incomplete(language)
         return language
 
     @field_validator("kinds")

@@ -15,6 +15,7 @@ from envs.documents import read_yaml, validate
 from envs.languages import REFERENCE, Part
 from envs.model import Model
 from homerl.language.grammar import Grammar, GrammarFile, refuse_missing_keys
+from homerl.language.manner import manner
 
 LANGUAGES = Part(Path(__file__).parent / "language", "simuhome.yaml")
 Patterns = tuple[re.Pattern[str], ...]
@@ -62,6 +63,12 @@ def lexicon(language: str) -> Grammar:
     if language != REFERENCE:
         refuse_missing_keys(known, lexicon(REFERENCE), str(path))
     return known
+
+
+def refuse_incomplete(language: str) -> None:
+    """Raise `InputError` if a language is not known, or for what it lacks."""
+    lexicon(language)
+    manner(language)
 
 
 @lru_cache

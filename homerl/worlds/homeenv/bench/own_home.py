@@ -23,6 +23,7 @@ from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.blueprints.intents import families
+from homerl.worlds.homeenv.language.known import refuse_incomplete
 
 EACH = 10  # most instances of a query type
 TRIES = 60  # candidates for one instance before the homes are taken not to offer it
@@ -56,6 +57,7 @@ class OwnHome(contract.Suite):
         """Make the instances of a seed, see the contract. How many the homes offer is known only at the end."""
         if not self.files:
             raise InputError(f"{self.name} has no homes", "bench build", "name home files: --homes home.json")
+        refuse_incomplete(language)
         made, kinds = list[Instance](), self.query_types()
         for done, (family, subcategory) in enumerate(kinds, 1):
             rng = random.Random(f"{self.name} {seed} {language} {family} {subcategory}")

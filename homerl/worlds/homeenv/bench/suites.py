@@ -23,6 +23,7 @@ from homerl.worlds import contract
 from homerl.worlds.homeenv.bench.instance import Instance, Size, instance_recipe
 from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
+from homerl.worlds.homeenv.language.known import refuse_incomplete
 
 HERE = Path(__file__).parent
 SEED = 2026  # the seed of the shipped suites
@@ -73,6 +74,7 @@ class Suite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[Instance]]:
         """Make the instances of a seed, see the contract."""
+        refuse_incomplete(language)
         return self.count, build_instances(self, seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:

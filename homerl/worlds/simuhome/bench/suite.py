@@ -31,6 +31,7 @@ from homerl.worlds.simuhome.agents import BASELINES
 from homerl.worlds.simuhome.answers import expert_reply
 from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
+from homerl.worlds.simuhome.languages import refuse_incomplete
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
@@ -71,6 +72,7 @@ class SimuHomeSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
         """The number of instances, and the instances in order."""
+        refuse_incomplete(language)
         return TOTAL, build_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
