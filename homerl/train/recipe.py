@@ -103,6 +103,15 @@ class OptimSettings(Model):
     )
     log_steps: int = Field(10, ge=1, description="Number of updates from one line of metrics to the next.")
 
+    @model_validator(mode="after")
+    def _floor_has_its_schedule(self) -> OptimSettings:
+        floored = self.lr_scheduler in ("cosine_with_min_lr", "cosine_warmup_with_min_lr")
+        if floored and self.min_lr is None:
+            raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
+        if not floored and self.min_lr is not None:
+            raise ValueError("`min_lr` is of `lr_scheduler: cosine_with_min_lr`: give both, or leave `min_lr` null")
+        return self
+
 
 class SFTSettings(OptimSettings):
     """Supervised fine-tuning, by default with the loss on assistant tokens alone (HomeFlow eq. 5)."""

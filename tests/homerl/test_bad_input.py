@@ -123,6 +123,9 @@ UNFIT = [  # options that do not fit, and what is said of them
     ("bench build simuhome --language fr --out x", "'fr' is no known language"),
     ("compare played/trajectories.jsonl played/results.jsonl", "played/trajectories.jsonl:1: the line is no result"),
     ("check untrained.yaml", "give `model.name`"),
+    (f"check {ROOT}/recipes/smoke.yaml --sft.min_lr 1e-6", "`min_lr` is of `lr_scheduler: cosine_with_min_lr`"),
+    (f"check {ROOT}/recipes/rlve_full.yaml --rlve.lr_scheduler constant", "or leave `min_lr` null"),
+    (f"check {ROOT}/recipes/smoke.yaml --rlve.lr_scheduler cosine_with_min_lr", "ends at `min_lr`: give both"),
 ]
 
 
