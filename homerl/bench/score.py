@@ -76,7 +76,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
         },
         **{f"by_{label}": _by(label, counted) for label in labels if all(label in row for row in counted)},
-        **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
+        **(pass_hat(rows) if any(row.get("run") for row in counted) else {}),
         **_released(rows),
         **_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
@@ -112,19 +112,21 @@ def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
     return found
 
 
-def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """pass^k for each k: an unbiased estimate of the chance that k runs of an instance all succeed.
+def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """`pass_hat`, pass^k for each k: an unbiased estimate of the chance that k runs of an instance all succeed.
 
-    An instance with c successes in n runs gives C(c, k) / C(n, k) (Yao et al., tau-bench).
+    An instance with c successes in n runs that count gives C(c, k) / C(n, k) (Yao et al., tau-bench). The mean is over the
+    instances with k such runs; where these are not all, `pass_hat_n` has their number.
     """
-    runs: dict[str, list[bool]] = {}
-    for row in rows:
-        runs.setdefault(row["id"], []).append(row["success"])
-    most = min(map(len, runs.values()))
-    return {
-        str(k): float(np.mean([math.comb(sum(of), k) / math.comb(len(of), k) for of in runs.values()]))
-        for k in range(1, most + 1)
+    runs = _by_instance(rows)
+    with_runs = {k: [of for of in runs.values() if len(of) >= k] for k in range(1, max(map(len, runs.values())) + 1)}
+    found = {
+        str(k): float(np.mean([math.comb(int(sum(of)), k) / math.comb(len(of), k) for of in each]))
+        for k, each in with_runs.items()
     }
+    every = len({row["id"] for row in rows})
+    fewer = {str(k): len(each) for k, each in with_runs.items() if len(each) < every}
+    return {"pass_hat": found} | ({"pass_hat_n": fewer} if fewer else {})
 
 
 def is_whole(score: Mapping[str, Any], episodes: int) -> bool:

@@ -41,6 +41,7 @@ def figures(report: BenchReport) -> dict[str, Any]:
     score = report.score
     found = {f"bench/{name}": score[name] for name in ("n", "phi", "tool_calls", "tokens", "undecided") if name in score}
     found |= {f"bench/pass^{k}": share for k, share in score.get("pass_hat", {}).items()}
+    found |= {f"bench/pass^{k}/n": count for k, count in score.get("pass_hat_n", {}).items()}
     found |= {f"bench/error/{name}": count for name, count in score.get("errors", {}).items()}
     found |= {f"bench/fault/{name}": count for name, count in score.get("faults", {}).items()}
     for group, value, row in groups(score):

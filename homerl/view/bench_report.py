@@ -74,7 +74,7 @@ def _success(report: BenchReport) -> Table:
     notes += [f"{score.get('tool_calls', 0):.2f} tool calls", f"{score.get('tokens', 0):.0f} tokens a task"]
     notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
     notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
-    notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
+    notes += [f"pass^{k} {100 * share:.1f} %{of and f' ({of})'}" for k, share, of in report.pass_hat]
     table.caption = ", ".join(notes)
     return table
 

@@ -78,6 +78,13 @@ class BenchReport:
         return sorted(named, key=lambda fault: -fault[2])
 
     @property
+    def pass_hat(self) -> list[tuple[str, float, str]]:
+        """(k, pass^k, over how many tasks in words, empty for all of them)."""
+        fewer = self.score.get("pass_hat_n", {})
+        said = {k: f"over {count} task{'s' if count != 1 else ''}" for k, count in fewer.items()}
+        return [(k, share, said.get(k, "")) for k, share in self.score.get("pass_hat", {}).items()]
+
+    @property
     def cost(self) -> float | None:
         """The cost of all tokens, in the currency of the prices; None without prices."""
         if not self.run.get("prices"):

@@ -336,8 +336,22 @@ def test_an_edited_result_is_found_out(suite_file, tmp_path):
 def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
     score = run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
     assert score["n"] == 12 and score["pass_hat"] == {"1": 1.0, "2": 1.0, "3": 1.0}
-    rows = [{"id": id, "success": i < wins} for id, wins in (("a", 4), ("b", 2)) for i in range(4)]
-    assert pass_hat(rows) == pytest.approx({"1": 0.75, "2": (1 + 1 / 6) / 2, "3": 0.5, "4": 0.5})
+    rows = [{"id": id, "success": i < wins, "outcome": "success"} for id, wins in (("a", 4), ("b", 2)) for i in range(4)]
+    (found,) = pass_hat(rows).values()
+    assert found == pytest.approx({"1": 0.75, "2": (1 + 1 / 6) / 2, "3": 0.5, "4": 0.5})
+
+
+def test_a_spoiled_run_of_one_task_takes_no_pass_hat_k_from_the_others(suite_file, tmp_path):
+    run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
+    whole = BenchReport.read(tmp_path)
+    rows = [row | {"outcome": "infra_error", "success": False} if at == 0 else row for at, row in enumerate(whole.results)]
+    assert "pass_hat_n" not in whole.score and "over 3" not in printed(write_report(tmp_path))
+    score = score_of(rows)
+    assert score["pass_hat"] == {"1": 1.0, "2": 1.0, "3": 1.0} and score["pass_hat_n"] == {"3": 3}
+    (tmp_path / "score.json").write_text(json.dumps(score))
+    text = " ".join(printed(write_report(tmp_path)).split())
+    assert "pass^2 100.0 %, pass^3 100.0 % (over 3 tasks)" in text and ", over 3 tasks</dt>" in page(tmp_path)
+    assert figures(BenchReport.read(tmp_path))["bench/pass^3/n"] == 3
 
 
 def test_a_build_says_how_far_it_is(monkeypatch):
