@@ -126,12 +126,16 @@ def refuse_results(settings: BenchRun) -> None:
 
 
 def refuse_other_run(settings: BenchRun) -> None:
-    """Raise `InputError` for a folder with the results of other options, of which `settings` are resolved."""
+    """Raise `InputError` for a folder with the results of other options, of which `settings` are resolved.
+
+    A served model is known by its name, since a server may have moved.
+    """
     if not (settings.out / "run.json").exists():
         return
     stored, asked = read_facts(settings.out, "run.json"), json.loads(json.dumps(asdict(settings), default=str))
     was = {key: stored.get(key, getattr(BenchRun, key, None)) for key in SAME}
-    if differing := [f"{key} {was[key]} (now {asked[key]})" for key in SAME if was[key] != asked[key]]:
+    moved = {"model"} if was["served"] and settings.served else set()
+    if differing := [f"{key} {was[key]} (now {asked[key]})" for key in SAME if was[key] != asked[key] and key not in moved]:
         what = f"the results here are of another run: {', '.join(differing)}"
         raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
 

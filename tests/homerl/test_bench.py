@@ -267,12 +267,15 @@ def test_a_folder_belongs_to_one_run(suite_file, tmp_path, other, said):
     assert run_benchmark(replace(first, resume=True, setting="eia", runs=2, at_once=3))["n"] == 4
 
 
-def test_a_model_of_the_same_name_elsewhere_is_not_asked_for_the_rest(suite_file, tmp_path):
+def test_a_served_model_is_known_by_its_name_wherever_its_server_is(suite_file, tmp_path):
     with ScriptedServer() as first, ScriptedServer() as second:
-        run_benchmark(BenchRun(str(suite_file), first.url, tmp_path, limit=2))
-        with pytest.raises(InputError, match=rf"model {first.url} \(now {second.url}\)"):
-            run_benchmark(BenchRun(str(suite_file), second.url, tmp_path, limit=2, resume=True))
-    assert json.loads((tmp_path / "run.json").read_text())["model"] == first.url and not second.requests
+        run = BenchRun(str(suite_file), first.url, tmp_path, limit=2)
+        run_benchmark(run)
+        with pytest.raises(InputError, match=r"served scripted \(now other\)"):
+            run_benchmark(replace(run, model=second.url, served="other", resume=True))
+        assert not second.requests
+        run_benchmark(replace(run, model=second.url, runs=2, resume=True))
+        assert second.requests, "its second play"
 
 
 def printed(report) -> str:
