@@ -178,5 +178,5 @@ def _count(root: Node, stats: TreeStats) -> None:
     """Add a finished tree's nodes to the statistics."""
     for node in walk(root):
         stats.nodes += 1
-        stats.steps_run += node.episode.messages[-1]["role"] in ("assistant", "tool")
+        stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
         stats.merged += node.merged

@@ -64,7 +64,7 @@ class Node:
             step = self.episode.act(self.pending)
             words = self.episode.words_of(step.message)
             said = "" if self.episode.outcome is Outcome.SUCCESS else words.text.strip()  # one last word is like another
-            self.effect = step.state_key, said, words.question, step.observations
+            self.effect = step.state_key, self.episode.outcome, said, words.question, step.observations
         self.pending = None
 
     @property

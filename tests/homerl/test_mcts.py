@@ -246,3 +246,38 @@ def test_an_expert_that_sees_the_home_leaves_out_what_the_home_would_refuse():
     paused = make_blueprint(recipe, "train", 894)  # one of its players is paused by the time that it is to be
     found, _ = asyncio.run(search(paused, Expert(seed=894, mistakes=0.25, minimal=True), [ScriptedUser(894)]))
     assert found
+
+
+class Both:
+    """An expert that also considers to say nothing, before or after."""
+
+    name = "both"
+
+    def __init__(self, first: bool) -> None:
+        self.expert, self.first = Expert(0), first
+
+    async def consult(self, episode: Episode, n: int = 1):
+        (right,) = await self.expert.consult(episode)
+        silent = Reply({"role": "assistant", "content": ""})
+        return [silent, right] if self.first else [right, silent]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["silence first", "silence last"])
+def test_a_success_is_not_merged_into_silence(first):
+    recipe = BlueprintRecipe.model_validate({"families": {"query": 1}, "intents": [1, 1]})
+    config, limits = SearchConfig(k_agent=2), EpisodeLimits(turns=1)
+    for seed in range(3):
+        asked = make_blueprint(recipe, "train", seed)
+        found, _ = asyncio.run(search(asked, Both(first), [ScriptedUser(0)], config, limits))
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("subcategory", ["coreference", "correction"])
+def test_one_rollout_runs_as_many_steps_as_it_has(subcategory):
+    """Neither the earlier dialogue nor a user who stops is a step."""
+    recipe = BlueprintRecipe.model_validate({"families": {f"multi_turn/{subcategory}": 1}, "intents": [1, 1]})
+    blueprint = make_blueprint(recipe, "train", 0)
+    assert blueprint.history
+    for agent, user in ((Expert(0), ScriptedUser(0)), (Idle(), Leaves(0))):
+        _, stats = asyncio.run(search(blueprint, agent, [user], SearchConfig(k_agent=1, rollouts=1)))
+        assert stats.steps_run == stats.steps_linear > 0
