@@ -113,7 +113,12 @@ def waits_for_user(episode: Episode) -> bool:
 
 
 def claimed_done(episode: Episode) -> bool:
-    """Whether the agent's last message asks nothing: it claims that all is done."""
+    """Whether the agent's last message asks nothing: it claims that all is done.
+
+    What it is said to have said before the episode claims nothing.
+    """
+    if not episode.steps:
+        return False
     last = episode.messages[-1]
     unreadable = episode.blueprint.one_answer and json_answer(last["content"] or "")[0] is None
     return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

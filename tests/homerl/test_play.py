@@ -218,6 +218,13 @@ def test_each_fault_is_put_where_it_belongs(agent, user, outcome, fault):
     assert outcome.counts == (outcome is Outcome.AGENT_FAILURE)
 
 
+@pytest.mark.parametrize("family", ["atomic/clear", "multi_turn/correction"])
+def test_a_user_who_says_nothing_at_all_is_to_blame_also_after_an_earlier_dialogue(family):
+    recipe = BlueprintRecipe.model_validate({"families": {family: 1}, "intents": [1, 1]})
+    trajectory = played(Says(NOTHING), Speaks(), make_blueprint(recipe, "train", 0))
+    assert trajectory.outcome is Outcome.USER_ERROR and trajectory.fault == GAVE_UP and not trajectory.steps
+
+
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
     several()  # made through the sandbox, so made before it is gone
     with Monty(max_processes=1, checkout_timeout=0.5) as pool:
