@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envs.documents import InputError, read_yaml
 from envs.homeenv.devices import Device
@@ -17,6 +19,7 @@ from envs.homeenv.spec import Catalogue
 from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight
+from homerl.language.numbers import numbers
 from homerl.language.splits import Voice
 from homerl.measure.text_diversity import self_bleu
 from homerl.play.episode import EpisodeLimits
@@ -279,10 +282,19 @@ def test_at_temperature_zero_the_most_usual_is_said():
         ("zh", 25, "二十五"),
         ("zh", 0, "零"),
         ("en", -18, "minus eighteen"),
+        ("en", -7.8, "minus seven point eight"),
+        ("en", -0.4, "minus zero point four"),
+        ("zh", -39.5, "负三十九点五"),
     ],
 )
 def test_numbers_in_words(language, value, words):
     assert number_in_words(value, language) == words
+
+
+@given(st.sampled_from(LANGUAGES), st.decimals(-9999, 9999, places=2).map(float))
+def test_a_number_in_words_is_read_as_it_was_meant(language, value):
+    (read,) = numbers(number_in_words(value, language))
+    assert read.value == pytest.approx(value)
 
 
 def test_numbers_in_words_never_stand_beside_symbols():

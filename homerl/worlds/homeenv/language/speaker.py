@@ -237,4 +237,10 @@ def _brand(device: Device, home: Home, language: str) -> str | None:
 @lru_cache(maxsize=4096)
 def number_in_words(value: float, language: str) -> str:
     """A number in words, as speech recognition writes it."""
+    if value < 0:  # the engine drops the fraction of a negative number
+        return _engine_words(-1, language).removesuffix(_engine_words(1, language)) + _engine_words(-value, language)
+    return _engine_words(value, language)
+
+
+def _engine_words(value: float, language: str) -> str:
     return RbnfEngine.for_language(language).format_number(value).text.replace("-", " ").replace("〇", "零")
