@@ -20,7 +20,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.types import SHOWN, clip, shown
 
 DAY = 86400  # seconds
-QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
+QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after `#` nor the step after `/`
 ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # croniter's random and hashed times, which differ between processes
 
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envs.documents import InputError, read_yaml
 from envs.homeenv.audit import Refused
@@ -165,6 +167,24 @@ def test_cron_lines_of_five_six_and_seven_fields(cron, after, first):
         return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
     assert next_time(cron, moment(after)) == (moment(first) if first else None)
+
+
+SPANS = st.lists(st.integers(1, 7), min_size=1, max_size=2, unique=True).map(sorted) | st.just([])
+
+
+@given(st.lists(st.tuples(SPANS, st.integers(1, 7)), min_size=1, max_size=3))
+def test_days_of_seven_fields_are_counted_from_sunday_and_steps_are_not_days(parts):
+    """A part is a first and a last day (none: every day), and a step; one day with a step has no last."""
+    wanted, texts = set(), []
+    for span, step in parts:
+        low, high = (span[0], span[-1] if len(span) == 2 or step == 1 else 7) if span else (1, 7)
+        wanted |= set(range(low, high + 1, step))
+        texts.append(("-".join(map(str, span)) or "*") + (f"/{step}" if step > 1 else ""))
+    sunday = int(datetime(2024, 1, 7, tzinfo=UTC).timestamp())
+    found, now = set(), sunday
+    while (now := next_time(f"0 0 7 ? * {','.join(texts)} *", now)) < sunday + 7 * DAY:
+        found.add((now - sunday) // DAY + 1)
+    assert found == wanted
 
 
 def test_rules_see_what_rules_do_and_come_to_rest():
