@@ -69,6 +69,11 @@ def said_before(messages: Iterable[Message], steps: int) -> int:
     return max(0, len([message for message in messages if message["role"] == "assistant"]) - steps)
 
 
+def given_in(row: Mapping[str, Any]) -> int:
+    """`said_before` of a row of data; 0 if the row has no steps, since all messages are then the assistant's own."""
+    return said_before(row["messages"], len(json.loads(row["steps"]))) if row.get("steps") else 0
+
+
 def all_valid(steps: Iterable[Step]) -> bool:
     """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
     return not any(step.facts.blocked or step.facts.error for step in steps)

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import said_before
+from homerl.play.trajectory import given_in
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -265,4 +265,4 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
 
 def with_given(row: dict[str, Any]) -> dict[str, Any]:
     """The row with `given`, the number of messages that the assistant is said to have sent before it played."""
-    return {"given": said_before(row["messages"], len(json.loads(row["steps"]))) if row.get("steps") else 0}
+    return {"given": given_in(row)}

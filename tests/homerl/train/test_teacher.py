@@ -200,6 +200,19 @@ def test_a_share_of_dialogues_has_a_note_on_itself(dialogues, rows):
         assert first["content"].endswith(note(goals, rows[i]["messages"]))
 
 
+def test_the_plan_of_a_note_has_nothing_of_an_earlier_dialogue(tmp_path, rows):
+    """As in the note of a teacher, where the expert's dialogue begins after it."""
+    earlier = [{"role": role, "content": said, "tool_calls": [], "tool_call_id": ""}
+               for role, said in (("user", "light, please"), ("assistant", "It is bright now."))]  # fmt: skip
+    write_rows(
+        tmp_path / "told.jsonl", [{**row, "messages": [row["messages"][0], *earlier, *row["messages"][1:]]} for row in rows]
+    )
+    write_rows(tmp_path / "fresh.jsonl", rows)
+    told, fresh = (load_dialogues(str(tmp_path / name), 1.0) for name in ("told.jsonl", "fresh.jsonl"))
+    assert "Plan:" in told[0]["messages"][0]["content"]
+    assert [row["messages"][0] for row in told] == [row["messages"][0] for row in fresh]
+
+
 def test_notes_need_blueprints(tmp_path, rows):
     path = tmp_path / "foreign.jsonl"
     write_rows(path, [{"messages": row["messages"], "tools": row["tools"]} for row in rows])
