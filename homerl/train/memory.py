@@ -100,7 +100,8 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         if settings.kl and lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
-        takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded))
+        left = max(0.0, memory - sum(always.values()))
+        takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded, left))
         always |= takes.always
     logits, token = shape.logits() / GB, shape.token_bytes(width, has_fused_kernels(recipe))
     free = (memory - sum(always.values()) - logits) * GB

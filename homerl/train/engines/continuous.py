@@ -99,8 +99,8 @@ class ContinuousBatching(EngineKind):
             yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
-        """The cache of a batch of episodes."""
-        return Takes(sampling={"cache": sizes.cache * settings.engine.batch})
+        """The cache, which takes its share of what is free, however few episodes there are."""
+        return Takes(sampling={"cache": settings.engine.gpu_memory * sizes.free})
 
 
 ENGINE = ContinuousBatching()

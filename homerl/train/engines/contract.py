@@ -43,13 +43,18 @@ class GpuShare(Model):
     """A key that several engines have."""
 
     gpu_memory: float = Field(
-        0.35, gt=0, lt=1, description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory."
+        0.35,
+        gt=0,
+        lt=1,
+        description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory. For `continuous` the share is of the "
+        "memory that is still free.",
     )
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, and the GPU's memory.
+    """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, the GPU's memory, and what
+    training leaves of it when it does not work (`free`).
 
     `sharded` tells whether each GPU has only a shard of the weights.
     """
@@ -58,6 +63,7 @@ class Sizes:
     cache: float
     gpu: float
     sharded: bool
+    free: float
 
 
 @dataclass(frozen=True)
