@@ -40,7 +40,7 @@ PIECES = re.compile(
     r"|when\.(?:after|bare|clock|date|duration|every|once|reading|unit)\b.*)$"
 )  # keys of parts of sentences, such as noun phrases and times; their frames are in both pools
 POOLS: tuple[Pool, ...] = ("train", "heldout", "any")
-LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[,\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 SHOWN = 5  # the most missing keys that an error lists
 SAID = 0.5  # probability of an optional part at temperature 1
 
@@ -194,7 +194,7 @@ def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
 
 
 def tight(text: str) -> str:
-    """The text with single spaces between words, and no space beside a Chinese character."""
+    """The text with single spaces between words, and no space beside a Chinese character or before a comma."""
     return LOOSE.sub("", " ".join(text.split()))
 
 

@@ -21,7 +21,9 @@ from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight
 from homerl.language.numbers import numbers
 from homerl.language.splits import Voice
+from homerl.language.writing import Writing
 from homerl.measure.text_diversity import self_bleu
+from homerl.play.course import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -30,11 +32,12 @@ from homerl.run.recipe import load_recipe
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.actions import actions, propose
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.behaviours import with_behaviours
 from homerl.worlds.homeenv.diversity import all_families, blueprint_recipe, measure_diversity, mixed_recipe
 from homerl.worlds.homeenv.language import noise
 from homerl.worlds.homeenv.language.known import LANGUAGES as PLACES
 from homerl.worlds.homeenv.language.known import grammar
-from homerl.worlds.homeenv.language.meaning import Act, Command
+from homerl.worlds.homeenv.language.meaning import Act, Command, Target
 from homerl.worlds.homeenv.language.sentences import sentence
 from homerl.worlds.homeenv.language.speaker import Speaker, number_in_words
 from homerl.worlds.homeenv.messages import briefing
@@ -295,6 +298,43 @@ def test_numbers_in_words(language, value, words):
 def test_a_number_in_words_is_read_as_it_was_meant(language, value):
     (read,) = numbers(number_in_words(value, language))
     assert read.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_both_is_said_of_two(count):
+    home = next(home for home in homes("en") if len(lights_in(home)) >= count)
+    meaning, rng = Command(tuple(lights_in(home)[:count])), random.Random(0)
+    said = [sentence(meaning, home, Voice("en"), "clear", rng) for _ in range(60)]
+    assert any("both" in text for text in said) == (count == 2) and all(text.count("both") <= 1 for text in said)
+
+
+def lights_in(home: Home) -> list[Act]:
+    return [Act("turn_off", Target.of(device)) for device in home.plan.devices if device.spec.category == "light"]
+
+
+# Only slips of speech put these there: marks after a space or at the end, words said twice, a wrong article.
+FLAWS = {
+    "en": r"\s[,.;:?!]|[,;:]$|\b(the|a|an|to|of|in|and|or|both|when|please) \1\b|\ba (?=[aeio])",
+    "zh": r"\s|[，、；：]$|的的|[，、。]{2}",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_have_no_flaws_of_form(language):
+    recipe = mixed_recipe(language, 1.0).model_copy(update={"wordings": {"clear": 1.0, "colloquial": 1.0}, "phrasings": 6})
+    short = recipe.model_copy(update={"writing": Writing(short=1.0)})
+    rates = Behaviours(self_correction=1.0)
+    for seed in range(90):
+        for one in (recipe, short):
+            blueprint = with_behaviours(make_blueprint(one, "train", seed), rates, one.voice)
+            for intent in blueprint.intents:
+                for text in (*intent.queries, intent.clarification, *(part.text for part in intent.course)):
+                    assert not re.search(FLAWS[language], text), (intent.family, intent.subcategory, text)
+
+
+def test_clauses_are_imperatives():
+    frames = [frame for key in grammar("en").keys("act.") for style in STYLES for frame in grammar("en").frames(key, style)]
+    assert not [frame.text for frame in frames if frame.text.startswith(("no ", "not "))]
 
 
 def test_numbers_in_words_never_stand_beside_symbols():

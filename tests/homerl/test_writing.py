@@ -59,6 +59,29 @@ def test_cases_and_marks():
     assert not asks("island light on", english) and asks("is it on", english)
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "asked"),
+    [
+        ("en", "do me a favor and turn the light on", False),
+        ("en", "do the floors", False),
+        ("en", "do you know which lights are on", True),
+        ("en", "when the door opens, turn the light on", False),
+        ("en", "when is the light on", True),
+        ("en", "may 11 at noon, turn the light on", False),
+        ("en", "any time it is dark, turn the light on", False),
+        ("en", "any lights on", True),
+        ("en", "have all the air conditioners dry the air", False),
+        ("en", "in the whole house, how many lights are off", True),
+        ("en", "turn the light on would you", True),
+        ("zh", "明天九点做这几件事：开灯", False),
+        ("zh", "有几个灯开着", True),
+        ("zh", "你知道我喜欢这盏灯怎么弄", False),
+    ],
+)
+def test_questions_are_told_from_wishes(language, text, asked):
+    assert asks(text, grammar(language)) == asked
+
+
 def test_two_cases_at_once_are_refused():
     with pytest.raises(ValueError, match="their sum should be at most 1"):
         Writing(capitalised=0.6, lowered=0.6)

@@ -27,7 +27,7 @@ from homerl.language.splits import Voice
 from homerl.worlds.homeenv.language.clear import refuse_shared_device, refuse_shared_room
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
-from homerl.worlds.homeenv.language.noun import is_heavy, noun, phrase
+from homerl.worlds.homeenv.language.noun import is_heavy, join_phrases, noun, phrase
 
 Wording = Literal["clear", "colloquial", "noisy"]
 SPELLED = 0.15  # probabilities at temperature 1: a number is written in words,
@@ -92,8 +92,8 @@ class Speaker:
         act, slots = acts[0], self._slots(acts[0], said)
         if self.short and len(acts) == 1 and said is None and (key := self._short_key(act)):
             return self.say(key, **slots)
-        for other in acts[1:]:
-            slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
+        if len(acts) > 1:
+            slots["target"] = self._together([slots["target"], *(self.target(other.target) for other in acts[1:])])
         heavy = any(is_heavy(a.target) for a in acts)
         if heavy and (known := f"act.{act.service}.heavy") in self.grammar:
             return self.say(known, **slots)  # frames that suit long noun phrases
@@ -106,6 +106,12 @@ class Speaker:
             return self.say(self.rng.choice(known), **slots)
         usual = _fallback(act)
         return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
+
+    def _together(self, targets: Sequence[str]) -> str:
+        """Noun phrases as one; frames of `and`, such as "both the fan and the lamp", are for two."""
+        if len(targets) == 2:
+            return self.say("and", first=targets[0], second=targets[1])
+        return join_phrases(targets, self)
 
     def _short_key(self, act: Act) -> str | None:
         """The key whose short frames fit the act, or None."""
