@@ -16,10 +16,10 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.agents.writers import answer_message
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.registry import begin
 
 TOOLSETS = ("homeflow", "smh", "direct")

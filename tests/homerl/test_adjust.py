@@ -22,13 +22,12 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.bench.cases import cases
-from homerl.worlds.homeenv.blueprints.actions import actions
+from homerl.worlds.homeenv.blueprints.actions import actions, after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.blueprints.intents.adjust import Dial, dials
 from homerl.worlds.homeenv.blueprints.intents.colour import CODES, HUES, hue_holds
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.registry import begin
 from tests.homerl.intents import HOME, PATIENT, TOOLSETS, Idle, drafts, expert_plays, idle_plays, solves
 

@@ -24,10 +24,10 @@ from homerl.play.trajectory import Outcome
 from homerl.users.make import user_factory
 from homerl.users.prompt import prompt
 from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.blueprint import added_by
 from homerl.worlds.homeenv.blueprints.filters import first_failure
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.registry import begin, make_blueprint, restored, told, world_of
 
 FAMILIES = {"atomic": 5, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1, "multi_turn": 1}

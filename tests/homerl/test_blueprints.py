@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from envs.documents import InputError
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe
 from homerl.language.splits import NoSentence, split_of
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.filters import FILTERS, first_failure
@@ -80,6 +82,28 @@ def test_every_blueprint_passes_the_filters_and_is_solved_by_its_plan():
             for call in intent.plan:
                 home.call(call.did, call.service, call.args)
         assert blueprint.conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
+
+
+@pytest.mark.parametrize("family", ["atomic", "compositional/explicit", "compositional/batch", "ambiguous/slot_missing"])
+def test_no_wish_is_met_by_turning_a_device_on_unless_that_is_asked_for(family):
+    """Nor is a device to be turned on to end something on it, as in "stop the dishwasher" of one that is off."""
+    recipe = BlueprintRecipe(families={family: 1}, intents=(1, 1), phrasings=1)
+    for seed in range(SEEDS):
+        blueprint = make_blueprint(recipe, "train", seed)
+        home, (intent,) = home_from_json(blueprint.home), blueprint.intents
+        assert len(set(intent.plan)) == len(intent.plan)
+        asked = [call for call, following in pairwise((*intent.plan, None)) if not enables(call, following)]
+        enabled = after(home, [call for call in intent.plan if call not in asked])
+        for call in asked:
+            later = after(enabled, (call,))
+            assert later.values != enabled.values
+            turned_on = enabled.state_of(call.did) != home.state_of(call.did)
+            assert not (turned_on and call.args[:1] in ((False,), ("none",)))
+
+
+def enables(call: Call, following: Call | None) -> bool:
+    """Whether the call only turns on the part of a device that the next call is for."""
+    return following is not None and following.did == call.did and call.service.endswith("turn_on")
 
 
 def test_one_device_is_left_alone():

@@ -9,10 +9,10 @@ from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.splits import Voice
 from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.speaker import Speaker
 from tests.homerl.intents import TOOLSETS, expert_plays, idle_plays
 

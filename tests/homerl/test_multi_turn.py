@@ -7,9 +7,10 @@ import pytest
 
 from envs.homeenv.audit import Refused
 from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.intents import families
-from homerl.worlds.homeenv.blueprints.undo import after, changed
+from homerl.worlds.homeenv.blueprints.undo import changed
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, recipe, solves
 
 FAMILY = "multi_turn"

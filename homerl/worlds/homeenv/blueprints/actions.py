@@ -1,8 +1,8 @@
 """What can be done in a home: single changes, each with its reference calls and its condition.
 
 Invariants: an action can be executed in the home that it was made for; its condition holds after its calls; values are
-ones that people say. Actions of `actions`, `propose` and `enact` change the home; one of `try_service` may change
-nothing.
+ones that people say. Actions of `actions`, `propose` and `enact` change the home, and not only by turning a device on; one
+of `try_service` may change nothing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _by_turns(pairs: Sequence[tuple[Device, str]], rng: random.Random) -> list[t
 def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
     """The action of calling `path` with a random value.
 
-    None if people cannot say its values, if the home refuses the call, or if the call would change nothing.
+    None if people cannot say its values, if the home refuses the call, or if nobody would ask for it.
     """
     service = device.spec.service_index[path].service
     argument = spoken(service)
@@ -108,9 +108,21 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
 
 
 def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
-    """The action of calling `path` with this value; None if the home refuses the call or it would change nothing."""
+    """The action of calling `path` with this value; None if the home refuses the call or nobody would ask for it."""
     action, changes = try_service(home, device, path, value)
-    return action if changes else None
+    return action if action and changes and is_asked_for(home, action) else None
+
+
+def is_asked_for(home: Home, action: DeviceAction) -> bool:
+    """Whether people would ask for an action that changes something.
+
+    It must change more than the call that turns the device on for it. Nobody turns a device on to end something on it.
+    """
+    enabling = [call for call in action.plan[:-1] if call.service == _beside(action.path, "turn_on")]  # it comes first
+    enabled = after(home, enabling)
+    if enabled.values == after(enabled, action.plan[len(enabling) :]).values:
+        return False
+    return enabled.values == home.values or not (action.value is False or action.value == "none")
 
 
 def try_service(home: Home, device: Device, path: str, value: Any = None) -> tuple[DeviceAction | None, bool]:
@@ -121,17 +133,26 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     compiled = device.spec.service_index[path]
     call = Call(did=device.did, service=path, args=_arguments_of(compiled.service, value))
     plan = (*_enabling(device, path, compiled), call)
-    after = home.fork()
     try:
-        for step in plan:
-            after.call(step.did, step.service, step.args)
+        later = after(home, plan)
     except Refused:
         return None, False
     base = home.plan.base[device.did]
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
-    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
-    changes = any(home.values[slot] != after.values[slot] for slot in written)
+    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(later.values[slot])}' for slot in written]
+    changes = any(home.values[slot] != later.values[slot] for slot in written)
     return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
+
+
+def after(home: Home, calls: Sequence[Call]) -> Home:
+    """A copy of the home after these calls.
+
+    Raises `Refused` if the home refuses a call.
+    """
+    later = home.fork()
+    for call in calls:
+        later.call(call.did, call.service, call.args)
+    return later
 
 
 def spoken(service: Service) -> Argument | None:
@@ -164,11 +185,16 @@ def _can_be_said(kind: ValueType) -> bool:
 
 
 def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
-    """The call that meets a precondition on the state: `turn_on` of the same part, if it has one."""
-    prefix = path.removesuffix(compiled.service.name)
-    if "self." in (compiled.service.requires or "") and prefix + "turn_on" in device.spec.service_index:
-        return (Call(did=device.did, service=prefix + "turn_on"),)
+    """The call that meets a precondition on the state: another service `turn_on` of the same part, if there is one."""
+    turn_on = _beside(path, "turn_on")
+    if "self." in (compiled.service.requires or "") and turn_on != path and turn_on in device.spec.service_index:
+        return (Call(did=device.did, service=turn_on),)
     return ()
+
+
+def _beside(path: str, service: str) -> str:
+    """The path of another service of the same part."""
+    return path.removesuffix(path.rpartition(".")[2]) + service
 
 
 def spoken_value(kind: ValueType, rng: random.Random) -> Any:

@@ -16,7 +16,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from homerl.language.splits import NoSentence, Voice
 from homerl.play.course import Behaviours
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, propose, spoken
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, spoken
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent, Part
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import (
@@ -29,7 +29,6 @@ from homerl.worlds.homeenv.blueprints.intents.ambiguous import (
 )
 from homerl.worlds.homeenv.blueprints.intents.dialogue import act_text, as_acts, device_text, framed, plan_undo, repeated
 from homerl.worlds.homeenv.blueprints.traits import device_kind, members
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.meaning import Act, Command, Meaning
 from homerl.worlds.homeenv.language.noise import corrected
 from homerl.worlds.homeenv.language.sentences import utter

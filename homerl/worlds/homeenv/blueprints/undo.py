@@ -11,22 +11,11 @@ from collections.abc import Iterator, Sequence
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, literal
+from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, after, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
 LONGEST = 3  # calls
 RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that start a process; calling one undoes nothing
-
-
-def after(home: Home, calls: Sequence[Call]) -> Home:
-    """A copy of the home after these calls.
-
-    Raises `Refused` if the home refuses a call.
-    """
-    later = home.fork()
-    for call in calls:
-        later.call(call.did, call.service, call.args)
-    return later
 
 
 def changed(earlier: Home, now: Home, device: Device) -> list[str]:

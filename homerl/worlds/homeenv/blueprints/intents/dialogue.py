@@ -16,10 +16,10 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, asked_for, enact, given, spoken
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, enact, given, spoken
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
-from homerl.worlds.homeenv.blueprints.undo import after, as_it_was, can_be_told, changed, restore
+from homerl.worlds.homeenv.blueprints.undo import as_it_was, can_be_told, changed, restore
 from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.meaning import Act, Command, Meaning, Target
 from homerl.worlds.homeenv.language.speaker import Speaker
@@ -167,20 +167,9 @@ def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     return UndoPlan(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
 
 
-def effective_actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
-    """Actions whose last call alone changes something: not only the call that turns the device on for it."""
-    return (action for action in actions(home, rng, devices) if is_effective(home, action))
-
-
-def is_effective(home: Home, action: DeviceAction) -> bool:
-    """Whether the last call of the action changes something by itself."""
-    enabled = after(home, action.plan[:-1])
-    return enabled.values != after(enabled, action.plan[-1:]).values
-
-
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
-    """Up to `TRIED` effective actions on free devices that may have been done before."""
-    return islice((action for action in effective_actions(home, rng) if action.device.did not in ask.taken), TRIED)
+    """Up to `TRIED` actions on free devices that may have been done before."""
+    return islice((action for action in actions(home, rng) if action.device.did not in ask.taken), TRIED)
 
 
 def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
@@ -191,16 +180,15 @@ def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> Dev
     service = device.spec.service_index[path].service
     if (given(service, action.value) is None) != (action.value is None):
         return None
-    again = enact(home, device, path, action.value)
-    return again if again is not None and is_effective(home, again) else None
+    return enact(home, device, path, action.value)
 
 
 def on_the_same(home: Home, action: DeviceAction, rng: random.Random, valued: bool | None = None) -> Iterator[DeviceAction]:
-    """Other effective actions on the same device and part, in random order.
+    """Other actions on the same device and part, in random order.
 
     `valued` restricts them to those with a value (True) or without one (False).
     """
-    for other in effective_actions(home, rng, (action.device,)):
+    for other in actions(home, rng, (action.device,)):
         fits = valued is None or valued == (other.value is not None)
         if other.part == action.part and fits and (other.path, other.value) != (action.path, action.value):
             yield other

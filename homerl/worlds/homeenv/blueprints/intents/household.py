@@ -19,12 +19,11 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.service import CompiledService
 from homerl.language.answers import Answer
-from homerl.worlds.homeenv.blueprints.actions import literal
+from homerl.worlds.homeenv.blueprints.actions import after, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.dialogue import framed
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.worlds.homeenv.blueprints.intents.questions import number_answer, question
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.known import grammar, languages
 from homerl.worlds.homeenv.language.meaning import Target

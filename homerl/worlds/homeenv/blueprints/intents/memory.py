@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, enact, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     DEPENDENT,
@@ -22,10 +22,8 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     Phrased,
     act_text,
     device_text,
-    effective_actions,
     frame_text,
     framed,
-    is_effective,
     on_the_same,
     past_actions,
     past_request,
@@ -34,7 +32,7 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
 )
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, Propose, control
 from homerl.worlds.homeenv.blueprints.traits import device_kind
-from homerl.worlds.homeenv.blueprints.undo import after, as_it_was
+from homerl.worlds.homeenv.blueprints.undo import as_it_was
 from homerl.worlds.homeenv.language.meaning import Command
 from homerl.worlds.homeenv.language.speaker import Speaker
 
@@ -90,7 +88,7 @@ def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for first in past_actions(home, rng, ask):
         now = after(home, first.plan)
         second = propose(now, first.device, first.path, rng) if first.value is not None else None
-        if second is None or second.value == first.value or not is_effective(now, second):
+        if second is None or second.value == first.value:
             continue
         later = after(now, second.plan)
         for action in _likewise(later, first, rng, ask):
@@ -131,7 +129,7 @@ def _other(
     taken = {action.device.did, *ask.taken, *besides}
     others = [device for device in home.plan.devices if device.did not in taken]
     alike = [device for device in others if device_kind(device) == device_kind(action.device)]
-    for candidate in (*effective_actions(home, rng, alike), *effective_actions(home, rng, others)):
+    for candidate in (*actions(home, rng, alike), *actions(home, rng, others)):
         if candidate.value != action.value or candidate.value is None:
             return candidate
     return None
@@ -286,7 +284,7 @@ def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
 
 def _preference(home: Home, device: Device, rng: random.Random) -> Preference | None:
     """A preference of one or two settings, with a value if the device has any."""
-    options = list(effective_actions(home, rng, (device,)))
+    options = list(actions(home, rng, (device,)))
     valued = [action for action in options if action.value is not None]
     first = next(iter(valued or options), None)
     if first is None:

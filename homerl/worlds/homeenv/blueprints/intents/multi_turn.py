@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, enact, propose
 from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     DEPENDENT,
     IT,
@@ -21,11 +21,9 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     Phrased,
     act_text,
     device_text,
-    effective_actions,
     follow_up,
     frame_text,
     framed,
-    is_effective,
     on_the_same,
     past_actions,
     past_request,
@@ -37,7 +35,6 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
 )
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, control
 from homerl.worlds.homeenv.blueprints.traits import device_kind, members
-from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
 
 Follow = Draft | None
@@ -179,7 +176,7 @@ def _past_only(past: DeviceAction, now: Draft) -> Draft:
 
 def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
-    for action in effective_actions(now, rng, _free(now, past, ask, rng)):
+    for action in actions(now, rng, _free(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
         if other and device_kind(action.device, action.part) != device_kind(past.device, past.part):
             meaning = framed("multi_turn.shift", text=act_text(action.act()))
@@ -192,7 +189,7 @@ def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask
 
     It asks for the same setting with another value, or for a device in the same room.
     """
-    others = [action for action in effective_actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    others = [action for action in actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
     same = [action for action in others if action.service == past.service]
     near = same or [action for action in others if action.device.room == past.device.room]
     if not near:
@@ -222,7 +219,7 @@ def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
         return None
     device, part = others[0]
     again = [same for same in (repeated(now, past, device, part),) if same]
-    options = [*again, *(action for action in effective_actions(now, rng, (device,)) if action.part == part)]
+    options = [*again, *(action for action in actions(now, rng, (device,)) if action.part == part)]
     if not options:
         return None
     action = rng.choice(options[:2])
@@ -234,7 +231,7 @@ def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
 def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The fan there"."""
     here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
-    for action in effective_actions(now, rng, here):
+    for action in actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
         meaning = Phrased(action.act(), there_text(action.device), "multi_turn.now")
@@ -244,7 +241,7 @@ def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: A
 
 def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The first one", of two devices that were mentioned."""
-    for second in effective_actions(now, rng, _free(now, past, ask, rng)):
+    for second in actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
         for action in on_the_same(later, meant, rng):
@@ -262,7 +259,7 @@ def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
         return None
     for _ in range(4):
         action = propose(now, past.device, past.path, rng)
-        if action is not None and action.value != past.value and is_effective(now, action):
+        if action is not None and action.value != past.value:
             slots = {"value": value_text(action), "wrong": value_text(past)}
             return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
     return None
@@ -304,7 +301,7 @@ def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random,
 
 def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
-    for action in effective_actions(now, rng, _free(now, past, ask, rng)):
+    for action in actions(now, rng, _free(now, past, ask, rng)):
         slots = {"wrong": device_text(past.device, past.part), "text": act_text(action.act())}
         return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
     return None
@@ -359,7 +356,7 @@ def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
 
 def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """Two things were done; one of them is undone, or both are."""
-    for second in effective_actions(now, rng, _free(now, past, ask, rng)):
+    for second in actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         undos = [plan_undo(home, later, action.device) for action in (past, second)]
         if not all(undos):
