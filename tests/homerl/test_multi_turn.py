@@ -77,6 +77,19 @@ def test_nothing_is_inherited_on_a_topic_shift():
     assert tempted >= 1
 
 
+def test_another_setting_leaves_what_was_asked_before_as_it_is():
+    """After "turn it off", nobody goes on with a brightness, for which the device would be on."""
+    joined = 0
+    for home, draft in drafts(FAMILY, "continuation", 200):
+        first, then = draft.before[-1:], draft.plan[-1]
+        if first and first[0].did == then.did and first[0].service != then.service:
+            device, now = home.plan.by_did[then.did], after(home, draft.before)
+            asked = changed(home, now, device)
+            assert not set(asked) & set(changed(now, after(now, draft.plan), device)), (draft.before, draft.plan)
+            joined += 1
+    assert joined > 10
+
+
 def test_a_correction_of_the_device_restores_the_first():
     several = [(home, draft) for home, draft in drafts(FAMILY, "correction") if len(draft.devices) > 1]
     assert len(several) > 10

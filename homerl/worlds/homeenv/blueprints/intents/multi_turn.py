@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, enact, propose
@@ -118,9 +119,11 @@ def _same_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Rando
 
 
 def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "And the speed at 3": another setting of the same device."""
+    """ "And the speed at 3": another setting of the same device, which leaves what was asked before as it is."""
+    done = compile_condition(past.condition, now.plan)
     for action in on_the_same(now, past, rng, valued=True):
-        if action.service.startswith("set_") and not _written(action) & _written(past):
+        joins = not _written(action) & _written(past) and done.holds(after(now, action.plan))
+        if action.service.startswith("set_") and joins:
             slots = {"name": _name_said(action), "value": value_text(action)}
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
             return follow_up(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
