@@ -1,6 +1,7 @@
 """Errands: of products in Home Assistant's shape, and of shipped ones where these can do them."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -62,6 +63,11 @@ def test_one_errand_solves_it_and_two_tracks_on_do_not():
         once, twice = after(start, intent.plan), after(start, (*intent.plan, *intent.plan))
         condition = compile_condition(text, start.plan)
         assert condition.holds(once) and condition.holds(twice) == (once.state_key() == twice.state_key())
+
+
+def test_how_long_a_timer_still_runs_differs_from_home_to_home():
+    left = Counter(blueprint("time_left", "smh", "en", seed).intents[0].answer.value for seed in range(30))
+    assert len(left) > 7 and max(left.values()) < 10
 
 
 def test_an_artist_may_be_written_with_capitals():

@@ -31,7 +31,8 @@ from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import join_clauses
 
 SLACK = 5  # seconds by which an answer about a running timer may be off
-LONG, CUT = 90, 75  # minutes: a timer that was set before the episode, and by how much it was then shortened
+RUNNING = (12, 15, 20, 25, 30, 40, 45, 50, 60, 75, 80, 90, 100, 120)  # minutes of a timer that was set before the episode
+CUT = 75  # minutes by which it was then shortened, for one to be lengthened
 MINUTES = (1, 2, 3, 4, 5, 8, 10, 12, 15, 20, 25, 30, 40, 45, 60)
 PER = {"second": 60, "minute": 1}  # units of a duration: how many make a minute
 
@@ -234,8 +235,10 @@ def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random)
         items = grammar(language_of(home)).plain_all("household.item")
         made = [Call(did=device.did, service="add_item", args=(item,)) for item in rng.sample(items, rng.randint(1, 3))]
     elif prepared:
-        made = [Call(did=device.did, service="start", args=(60 * LONG,))]
-        made += [Call(did=device.did, service="change", args=(-60 * CUT,))] if prepared == "shortened" else []
+        shortened = prepared == "shortened"
+        minutes = rng.choice([minutes for minutes in RUNNING if minutes > CUT or not shortened])
+        made = [Call(did=device.did, service="start", args=(60 * minutes,))]
+        made += [Call(did=device.did, service="change", args=(-60 * CUT,))] if shortened else []
     try:
         after(home, made)
     except (Refused, KeyError):
@@ -277,8 +280,9 @@ def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How long does the timer still run?", of the home's only timer, which was started before."""
     timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
     before = _calls_before(home, timers[0], "started", rng) if len(timers) == 1 and ask.first else ()
-    left = after(home, before).get(timers[0].did, "remaining") if len(timers) == 1 else None
-    if not isinstance(left, int) or not left:
+    state = after(home, before).told_of(timers[0].did) if len(timers) == 1 else {}
+    left = state.get("remaining")
+    if state.get("state") != "active" or not isinstance(left, int) or not left:
         return None
     kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
     reply = framed("household.reply.left", value=lambda speaker: speaker.value(left, kind))
