@@ -258,6 +258,20 @@ def test_drafts_that_a_check_refuses_are_counted_and_laid_to_their_query_type(mo
     assert "query types" in refused.value.remedy and "larger homes" not in refused.value.remedy
 
 
+def test_a_second_wish_is_of_the_home_as_the_dialogue_before_the_first_left_it(monkeypatch):
+    offered = []
+
+    def follows(home, rng, ask):
+        if ask.first:
+            return families()["multi_turn"]["correction"](home, rng, ask)
+        offered.append(home.state_key())
+        return families()["atomic"]["clear"](home, rng, ask)
+
+    monkeypatch.setitem(families(), "mine", {"follows": follows})
+    blueprint = make_blueprint(BlueprintRecipe(families={"mine": 1}, intents=(2, 2)), "train", 0)
+    assert blueprint.history and home_from_json(blueprint.home).state_key() == offered[-1]
+
+
 def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
     def unsaid(*_):
         raise NoSentence

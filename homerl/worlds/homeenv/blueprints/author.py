@@ -25,6 +25,7 @@ from envs.model import Model
 from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Unclear, Voice
 from homerl.language.writing import AS_IT_IS, Writing
+from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile, PromptName
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
@@ -196,12 +197,10 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
             drafts.append(part)
             families_of.append(family)
             worded.append(part.wording or wording)
+        home = after(home, draft.before)  # only the first has calls before it; later wishes are of the home after them
     if len(drafts) < recipe.intents[0]:
         return None
-    told = home.fork()
-    for call in drafts[0].before:
-        told.call(call.did, call.service, call.args)
-    teller = Verbaliser(recipe, told, split, rng)
+    teller = Verbaliser(recipe, home, split, rng)
     parts = zip(families_of, drafts, worded)
     intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
     return Blueprint(
@@ -210,8 +209,8 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         split=split,
         language=recipe.home.language,
         profile=profile,
-        scene=_scene(profile, told, recipe.home.language),
-        home=home_to_json(told),
+        scene=_scene(profile, home, recipe.home.language),
+        home=home_to_json(home),
         intents=tuple(intents),
         memory=tuple(teller.plain(fact) for draft in drafts for fact in draft.memory),
         history=teller.history(drafts[0]),
