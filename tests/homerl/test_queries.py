@@ -16,7 +16,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.agents.writers import writer_of
-from homerl.worlds.homeenv.blueprints.actions import actions
+from homerl.worlds.homeenv.blueprints.actions import actions, after
 from homerl.worlds.homeenv.blueprints.goals import Heard
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.blueprints.traits import OFF, ON, above, match_devices
@@ -152,6 +152,20 @@ def test_a_survey_counts_what_meets_all_traits():
     assert [d.did for d in match_devices(home, "light", (ON, above("brightness", 50))).met] == ["1"]
     assert match_devices(home, "light", (ON,), home.plan.rooms[1]).met == ()
     assert ("3", "light.state") in match_devices(home, "light", (ON,)).reads
+
+
+def test_the_brightness_of_a_lamp_that_is_off_decides_no_answer():
+    asked = 0
+    for home, draft in drafts(FAMILY, "quantity", 150):
+        then = after(home, draft.before)
+        lamps = [(did, path) for did, path in draft.reads if path.endswith("brightness")]
+        off = [did for did, path in lamps if then.get(did, path.replace("brightness", "state")) == "off"]
+        if lamps and draft.meaning.frame.startswith(("query.most", "query.average", "query.highest", "query.lowest")):
+            assert not off
+            asked += 1
+        elif lamps and len({path for _, path in draft.reads}) == 1:
+            assert not {device.did for device in getattr(draft.reply, "devices", ())} & {*off}
+    assert asked > 5
 
 
 def test_what_could_be_understood_in_two_ways_is_not_asked():

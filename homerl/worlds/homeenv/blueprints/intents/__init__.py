@@ -18,7 +18,7 @@ from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 __path__ += added_folders("intents")
 __all__ = ["Ask", "Draft", "Propose", "families"]
 PARTS = (
-    "binding", "choice", "complaints", "dialogue", "draft", "operation", "questions", "scenes", "warmth", "ways",
+    "binding", "choice", "complaints", "dialogue", "draft", "levels", "operation", "questions", "scenes", "warmth", "ways",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Questions about the home, TC7: `status` (the state of things) and `quantity` (counts, extremes, averages).
 
 Invariants: the answer is computed from the home and unambiguous; nothing may change; `reads` are the attributes that
-one must look up.
+one must look up. Whether the brightness of a lamp that is off counts, which people see in two ways, decides no answer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from envs.homeenv.types import ValueType
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import device_text, frame_text, framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
+from homerl.worlds.homeenv.blueprints.intents.levels import average, most, turned_off
 from homerl.worlds.homeenv.blueprints.intents.questions import (
     DeviceList,
     RoomList,
@@ -27,10 +28,12 @@ from homerl.worlds.homeenv.blueprints.intents.questions import (
     number_answer,
     question,
 )
-from homerl.worlds.homeenv.blueprints.intents.warmth import how_warm, of_type, warmer, warmest
+from homerl.worlds.homeenv.blueprints.intents.warmth import how_warm, warmer, warmest
 from homerl.worlds.homeenv.blueprints.intents.ways import free_of, ways_of_option, ways_of_trait
 from homerl.worlds.homeenv.blueprints.traits import (
     LEVELS,
+    OFF,
+    ON,
     OPPOSITES,
     TRAITS,
     DeviceMatches,
@@ -210,8 +213,17 @@ def _matches(home: Home, rng: random.Random, joined: bool = False):
         if room is not None and not any(device.room == room for device in possible_members(home, kind)):
             continue
         matches = match_devices(home, kind, _traits(kind, rng, joined), room)
-        if matches is not None and matches.reads and (len(matches.reads) > 1 or room is None):
+        counted = matches is not None and matches.reads and (len(matches.reads) > 1 or room is None)
+        if counted and not _decided_by_unlit(home, matches):
             yield matches
+
+
+def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
+    """Whether a lamp that is off is counted for its brightness."""
+    if matches.kind != "light" or {ON, OFF} & {*matches.traits}:
+        return False
+    met = {device.did for device in matches.met}
+    return any(did in met and turned_off(home, did, path) for did, path in matches.reads)
 
 
 def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
@@ -308,58 +320,12 @@ def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
     return None
 
 
-def _most(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which light has the highest brightness?" """
-    for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        levels = _levels(home, kind)
-        highest = rng.random() < 0.5
-        values = sorted((value for _, _, value in levels), reverse=highest)
-        if len(values) < 2 or values[0] == values[1]:
-            continue
-        device = next(device for device, _, value in levels if value == values[0])
-        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": _level_name(kind)}
-        meaning = framed(f"query.most.{'high' if highest else 'low'}", **slots)
-        reads = tuple((device.did, path) for device, path, _ in levels)
-        return question(meaning, names_answer((device,), possible_members(home, kind)), reads, DeviceList((device,)))
-    return None
-
-
-def _average(home: Home, rng: random.Random) -> Draft | None:
-    """ "What is the average set temperature of the heaters?", or the highest, or the lowest."""
-    for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        levels = _levels(home, kind)
-        if len(levels) < 2:
-            continue
-        name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
-        value = of([value for _, _, value in levels])
-        type = levels[0][0].spec.attribute_index[levels[0][1]][1]
-        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": _level_name(kind)}
-        reads = tuple((device.did, path) for device, path, _ in levels)
-        shown = round(value, 1)
-        shown = int(shown) if float(shown).is_integer() else shown
-        answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
-        reply = framed("query.reply.level", value=of_type(shown, type))
-        return question(framed(f"query.{name}", **slots), answer, reads, reply)
-    return None
-
-
-def _levels(home: Home, kind: str) -> list[tuple[Device, str, float]]:
-    """The (device, path, value) triples to compare; empty if it is unclear which devices are meant."""
-    everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
-    if everything is None or any(home.get(*read) is None for read in everything.reads):
-        return []
-    return [(home.plan.by_did[did], path, home.get(did, path)) for did, path in everything.reads]
-
-
-def _level_name(kind: str) -> Callable[[Speaker], str]:
-    return lambda speaker: speaker.name(LEVELS[kind][0])
-
-
 def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-        """The first of the ways, in random order, that the home offers."""
+        """The first of the ways, in random order, that the home offers; only a first intent has calls before it."""
         for way in rng.sample(ways, len(ways)):
-            if (draft := way(home, rng)) is not None:
+            draft = way(home, rng)
+            if draft is not None and (ask.first or not draft.before):
                 return replace(draft, subcategory=subcategory)
         return None
 
@@ -376,8 +342,8 @@ SUBCATEGORIES: dict[str, Propose] = {
         _count_parts,
         _count_all,
         _rooms_with,
-        _most,
-        _average,
+        most,
+        average,
         warmer,
         warmest,
     ),
