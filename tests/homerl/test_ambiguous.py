@@ -9,6 +9,7 @@ import pytest
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import compile_condition
+from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.homemaker.make import HomeRecipe, make_home
@@ -25,7 +26,7 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import OneOf, Unvalued
-from homerl.worlds.homeenv.blueprints.intents.complaints import complaints, is_true
+from homerl.worlds.homeenv.blueprints.intents.complaints import complaints, is_true, remedies
 from homerl.worlds.homeenv.blueprints.intents.scenes import scenes
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.noun import of_kind
@@ -153,6 +154,29 @@ def test_any_remedy_counts_and_its_opposite_does_not():
                 then = tried(home, Call(did=did, service="turn_on"), Call(did=did, service="set_ac_mode", args=("heat",)))
                 assert then is None or not holds(draft, then)
     assert counted > 5
+
+
+@pytest.mark.parametrize(("name", "kind", "level"), [("cold", "heater", "power_level"), ("hot", "fan", "speed_level")])
+def test_one_level_more_helps_as_the_highest_does(name, kind, level):
+    found = 0
+    for seed in range(40):
+        home = make_home(seed, HomeRecipe(categories=(kind,), devices=(2, 4)))
+        for device in home.devices(category=kind):
+            if f"set_{level}" not in device.spec.service_index:
+                continue
+            low = after(home, [Call(did=device.did, service="turn_on"), set_to(device, level, "low")])
+            found += 1
+            better = [remedy.better for remedy in remedies(low, device.room, complaints()[name]) if remedy.device == device]
+            helped = {
+                value: any(one.holds(after(low, [set_to(device, level, value)])) for one in better)
+                for value in ("low", "medium", "high")
+            }
+            assert helped == {"low": False, "medium": True, "high": True}
+    assert found > 3
+
+
+def set_to(device: Device, level: str, value: str) -> Call:
+    return Call(did=device.did, service=f"set_{level}", args=(value,))
 
 
 def tried(home: Home, *calls: Call) -> Home | None:
