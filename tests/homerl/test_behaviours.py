@@ -11,6 +11,7 @@ from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home_file import home_from_json
 from homerl.flow.recipe import SynthesisConfig
 from homerl.language.splits import split_of
 from homerl.llm.settings import UserSettings
@@ -186,8 +187,8 @@ def test_a_corrected_wish_names_the_right_thing_last():
         assert wish.conditions == make_blueprint(recipe, "train", seed).intents[0].conditions
 
 
-def minds_changed(count=60, **more):
-    recipe = recipe_in(families={"atomic": 1}, intents=(1, 1), **more)
+def minds_changed(count=60, family="atomic", **more):
+    recipe = recipe_in(families={family: 1}, intents=(1, 1), **more)
     for seed in range(count):
         blueprint = told(make_blueprint(recipe, "train", seed), Behaviours(change_of_mind=1), recipe)
         if blueprint.intents[0].course:
@@ -202,6 +203,16 @@ def test_what_is_asked_last_counts():
         obeyed = after(situation.home, first.plan)
         assert not all(condition.holds(obeyed) for condition in conditions)
         assert all(condition.holds(after(obeyed, last.plan)) for condition in conditions)
+
+
+def test_a_changed_wish_is_said_in_full():
+    """Whoever hears "forget that, ..." may forget what was said before."""
+    found = [blueprint for _, blueprint in minds_changed(30, "compositional/explicit")]
+    assert len(found) > 5
+    for blueprint in found:
+        (wish,), home = blueprint.intents, home_from_json(blueprint.home)
+        for device in (home.plan.by_did[did] for did in wish.devices):
+            assert device.name.split()[0] in wish.course[-1].text, wish.course
 
 
 def test_a_device_that_a_change_of_mind_leaves_must_be_as_it_was():

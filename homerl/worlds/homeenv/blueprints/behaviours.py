@@ -154,12 +154,13 @@ class _Teller:
     # change of mind
 
     def changed(self) -> Iterator[Intent]:
-        """Another wish first, with another value or another device; then the wish in its place."""
+        """Another wish first, with another value or another device; then the wish in its place, said in full."""
         actions = self.actions()
+        acts = tuple(action.act() for action in actions)
         for number, action in enumerate(actions):
             for other in self._other_values(action):
                 first = [*actions[:number], other, *actions[number + 1 :]]
-                yield self._instead(first, action, action.plan, (action.act(),))
+                yield self._instead(first, action.plan, acts)
         if len(actions) == 1:
             yield from self._other_devices(actions[0])
 
@@ -182,7 +183,7 @@ class _Teller:
             undo = plan_undo(self.home, after(self.home, other.plan), device) if other else None
             if other is None or undo is None or len(undo.calls) > 1:
                 continue
-            changed = self._instead([other], action, (*undo.calls, *action.plan), (*undo.acts, action.act()))
+            changed = self._instead([other], (*undo.calls, *action.plan), (*undo.acts, action.act()))
             yield changed.model_copy(
                 update={
                     "conditions": (f"{action.condition} and {undo.condition}",),
@@ -193,9 +194,7 @@ class _Teller:
                 }
             )
 
-    def _instead(
-        self, first: list[DeviceAction], action: DeviceAction, plan: tuple[Call, ...], acts: tuple[Act, ...]
-    ) -> Intent:
+    def _instead(self, first: list[DeviceAction], plan: tuple[Call, ...], acts: tuple[Act, ...]) -> Intent:
         opening = Command(tuple(one.act() for one in first))
         meaning = framed("behaviours.instead", text=lambda speaker: _clauses(acts, speaker))
         return self.with_course(
