@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.calls import bound
 from envs.homeenv.conditions import Condition, ConditionError, compile_condition
 from envs.homeenv.cron import next_time, read_cron
 from envs.homeenv.origin import Hidden
@@ -133,8 +134,8 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
     if (did, locator) not in plan.services:
         known = ", ".join(plan.by_did[did].spec.service_index) or "no services"
         raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")
-    bound = plan.services[did, locator][0].bind((), arguments)
-    return Action(did, locator, tuple((key, bound[key]) for key in arguments))
+    given = bound(plan, plan.services[did, locator][0], (), arguments)
+    return Action(did, locator, tuple((key, given[key]) for key in arguments))
 
 
 def _compiled(text: str, plan: Plan) -> Condition:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.interface import Service
 from envs.homeenv.plan import Plan
+from envs.homeenv.service import CompiledService
 from envs.homeenv.state import HomeState
 from envs.homeenv.types import shown
 
@@ -25,10 +27,24 @@ def call_service(
         compiled, base = home.plan.services[did, service]
     except (KeyError, TypeError):
         raise _unknown(home.plan, did, service) from None
-    outcome = compiled.outcome(home.values, base, compiled.bind(args, kwargs or {}))
+    outcome = compiled.outcome(home.values, base, bound(home.plan, compiled, args, kwargs or {}))
     for slot, value in outcome.updates:
         home.set(slot, value)
     return outcome.returned
+
+
+def bound(plan: Plan, compiled: CompiledService, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The canonical arguments of a call by name, with rooms by their ids. Raises `Refused` if they do not fit."""
+    return with_room_ids(plan, compiled.service, compiled.bind(args, kwargs))
+
+
+def with_room_ids(plan: Plan, service: Service, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with the ids of rooms that they name. Raises `Refused` if there is no such room, or several."""
+    for argument in service.arguments:
+        if argument.rooms and (value := arguments.get(argument.name)) is not None:
+            ids = plan.room(value).id if isinstance(value, str) else tuple(plan.room(called).id for called in value)
+            arguments = arguments | {argument.name: ids}
+    return arguments
 
 
 def _unknown(plan: Plan, did: Any, service: Any) -> Refused:

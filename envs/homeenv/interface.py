@@ -75,6 +75,16 @@ class Argument(ValueType):
     required: bool = True
     default: Any = None
     description: str | None = None
+    rooms: bool = Field(  # home files are older than this key
+        False, exclude_if=lambda rooms: not rooms, description="each text is a room by id or name; the code gets its id"
+    )
+
+    @model_validator(mode="after")
+    def _rooms_are_text(self) -> Argument:
+        texts = self.items or () if self.type == "list" else (self,)
+        if self.rooms and any(text.type != "str" for text in texts):
+            raise ValueError(f"argument '{self.name}' names rooms, so its type is str, or list of str")
+        return self
 
     @model_validator(mode="after")
     def _default_fits(self) -> Argument:

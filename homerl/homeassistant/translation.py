@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import armed
+from envs.homeenv.calls import with_room_ids
 from envs.homeenv.devices import Device
 from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
@@ -58,7 +59,8 @@ def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str,
         raise Refused("unknown_service", f"{device.name} {did} has no service '{service}'")
     link = link_of(home, did)
     domain, _, name = link.services.get(service, f"{domain_of(did)}.{service}").partition(".")
-    data = {link.arguments.get(key, key): _plain(value) for key, value in arguments.items() if value is not None}
+    named = with_room_ids(home.plan, device.spec.service_index[service].service, dict(arguments))
+    data = {link.arguments.get(key, key): _plain(value) for key, value in named.items() if value is not None}
     return ServiceCall(domain, name, data, {"entity_id": did})
 
 

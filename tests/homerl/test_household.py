@@ -5,9 +5,12 @@ from collections import Counter
 
 import pytest
 
+from envs.homeenv.audit import Refused
+from envs.homeenv.automation import checked_action
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.homeassistant.translation import to_homeassistant
 from homerl.language.splits import Voice
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.actions import after
@@ -79,6 +82,26 @@ def test_an_artist_may_be_written_with_capitals():
     for said, right in ((call.args[0].title(), True), ("Somebody Else", False)):
         again = Call(did=call.did, service=call.service, args=(said, "music"))
         assert condition.holds(after(start, (again,))) == right
+
+
+def test_a_room_to_clean_may_be_given_by_its_name_or_id_and_other_rooms_are_refused():
+    found = [made for seed in range(12, 25) if (made := blueprint("clean", "smh", "en", seed)).intents[0].plan[0].args]
+    assert found
+    for made in found:
+        (intent,), start = made.intents, home_from_json(made.home, "home")
+        (call,), (text,) = intent.plan, intent.conditions
+        (name,) = call.args[0]
+        assert name in intent.clarification
+        for said in (name, start.plan.room(name).id):
+            again = Call(did=call.did, service=call.service, args=((said,),))
+            assert compile_condition(text, start.plan).holds(after(start, (again,)))
+            sent = to_homeassistant(start, call.did, call.service, {"cleaning_area_id": [said]})
+            assert sent.data == {"cleaning_area_id": [start.plan.room(name).id]}
+        with pytest.raises(Refused, match="there is no room 'moon base'"):
+            start.call(call.did, call.service, [["moon base"]])
+        rule = {"did": call.did, "locator": call.service, "arguments": {"cleaning_area_id": ["moon base"]}}
+        with pytest.raises(Refused, match="there is no room 'moon base'"):
+            checked_action(start.plan, rule)
 
 
 def test_a_sole_device_is_not_named_and_one_of_several_is():

@@ -137,12 +137,12 @@ def _completed(home: Home, device: Device, compiled: CompiledService, rng: rando
 
 
 def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
-    """A room to clean."""
+    """A room to clean, by the name that people say and agents read."""
     rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
     if not rooms:
         return None
     room = rng.choice(rooms)
-    args = _arguments(compiled, (room.id,)) or _arguments(compiled, room.id)
+    args = _arguments(compiled, (room.name,)) or _arguments(compiled, room.name)
     return None if args is None else Thing(args, text=room.name)
 
 
