@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+HAN_DIGITS = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 ONES = "zero one two three four five six seven eight nine".split()
 TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -24,7 +25,10 @@ PLAIN = r"\d+(?:,\d{3})*(?:\.\d+)?"
 SIGN = r"(?:零下|负|minus |negative |(?:(?<=\s)|(?<=[(:=：，、。\u4e00-\u9fff])|^)[-\u2212])"
 DIGITS = rf"{SIGN}{PLAIN}|{PLAIN}"
 BELOW = re.compile("零下|负|minus |negative |\u2212")
-HANZI = r"(?:零下|负)?[零〇一二两三四五六七八九十百千]+(?:点[零〇一二三四五六七八九]+)?"
+BELOW_10000 = "[零〇一二两三四五六七八九十百千]"
+HANZI = (  # 万 stands in numerals and in words (万一, 千万), which no digit begins
+    rf"(?:零下|负)?(?:[一二两三四五六七八九十]{BELOW_10000}*万{BELOW_10000}*|{BELOW_10000}+)(?:点[零〇一二三四五六七八九]+)?"
+)
 NUMBER = re.compile(
     rf"(?P<digits>(?<![A-Za-z0-9_.])(?:{DIGITS})(?![A-Za-z0-9_]*\w*\d)(?!(?:st|nd|rd|th)\b))"
     rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>{HANZI})",
@@ -164,16 +168,21 @@ def _hanzi(text: str) -> float:
     """The value of a Chinese numeral such as 零下二十一点五; NaN if two digits are adjacent (两三)."""
     below = BELOW.match(text)
     whole, _, fraction = BELOW.sub("", text).partition("点")
-    digits = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-    total, last, scale = 0, None, 1
-    for sign in whole:
-        if sign in digits:
+    high, myriads, low = whole.rpartition("万")
+    value = 10000 * _below_10000(high) + _below_10000(low, scale=10000 if myriads else 1)
+    value += float("0." + "".join(str(HAN_DIGITS[sign]) for sign in fraction)) if fraction else 0
+    return -value if below else value
+
+
+def _below_10000(text: str, scale: int = 1) -> float:
+    """The value of a numeral without 万, where `scale` is the one before it: 五 in 两万五 is 5,000."""
+    total, last = 0, None
+    for sign in text:
+        if sign in HAN_DIGITS:
             if last is not None and last != 0:
                 return math.nan
-            last = digits[sign]
+            last = HAN_DIGITS[sign]
         else:
             scale = {"十": 10, "百": 100, "千": 1000}[sign]
             total, last = total + (1 if last is None else last) * scale, None
-    value = total + (last or 0) * (scale // 10 if scale > 10 and "零" not in whole else 1)
-    value += float("0." + "".join(str(digits[sign]) for sign in fraction)) if fraction else 0
-    return -value if below else value
+    return total + (last or 0) * (scale // 10 if scale > 10 and "零" not in text else 1)

@@ -294,10 +294,17 @@ def test_numbers_in_words(language, value, words):
     assert number_in_words(value, language) == words
 
 
-@given(st.sampled_from(LANGUAGES), st.decimals(-9999, 9999, places=2).map(float))
+@given(st.sampled_from(LANGUAGES), st.decimals(-99999, 99999, places=2).map(float))
 def test_a_number_in_words_is_read_as_it_was_meant(language, value):
     (read,) = numbers(number_in_words(value, language))
     assert read.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("两万五", 25000), ("一万零五瓦", 10005), ("万一下雨", None), ("千万别关", None)]
+)
+def test_ten_thousand_is_read_in_numbers_alone(text, value):
+    assert [one.value for one in numbers(text)] == ([value] if value else [])
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
