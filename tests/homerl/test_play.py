@@ -370,7 +370,7 @@ def test_an_agent_never_sees_the_conditions_or_the_plan():
         for intent in blueprint.intents:
             for text in (*intent.conditions, *(call.code for call in intent.plan), blueprint.scene):
                 assert text not in seen and json.dumps(text)[1:-1] not in seen
-        assert set(vars(episode.observation)) == {"blueprint_id", "messages", "tools", "one_answer", "protocol"}
+        assert set(vars(episode.observation)) == {"blueprint_id", "messages", "tools", "one_answer", "protocol", "seed"}
         state = [f'"{value}"' for device in blueprint.home["devices"] for value in device["state"].values()]
         assert not any(value in episode.messages[0]["content"] for value in state)
 

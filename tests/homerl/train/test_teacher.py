@@ -146,6 +146,7 @@ def recipe(tiny, task, tmp_path):
                 "model": {"name": str(tiny), "dtype": "float32"}, "wandb": {"mode": "disabled"},
                 "blueprints": {"recipe": task.model_dump(), "count": 16},
                 "limits": {"turns": 3, "steps": 4, "steps_per_turn": 2},
+                "rewards": {"audit": 0.0},  # an untrained model writes half a call now and then
                 "rlve": {
                     "updates": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 12, "max_episode_tokens": 512,
                     "save_steps": None, "log_steps": 1, "teacher": teacher or None,
