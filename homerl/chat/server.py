@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -24,8 +25,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.chat.session import Did, Event, Session, Turn
+from homerl.chat.session import Did, Event, Note, Session, Turn
 from homerl.pages.templates import template
+from homerl.play.messages import plain_text
 from homerl.play.trajectory import as_lines, to_row
 from homerl.web.address import Address
 from homerl.web.door import BadRequest, admit, body_of, refused
@@ -93,11 +95,14 @@ class Page:
         sentence = request.state.body.get("sentence")
         if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > LONGEST:
             raise BadRequest(400, f"`sentence` is a text of 1 to {LONGEST} signs")
-        return StreamingResponse(self._answer(sentence.strip()), media_type="application/x-ndjson")
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._answering = asyncio.create_task(self._fill(plain_text(sentence.strip()), lines))
+        return StreamingResponse(self._answer(self._answering, lines), media_type="application/x-ndjson")
 
     async def _stop(self, request: Request) -> Response:
         await self._told(request)
-        await self._end_answer()
+        if self._answering is not None:
+            await _ended(self._answering)
         return JSONResponse(self._all())
 
     async def _undo(self, request: Request) -> Response:
@@ -119,19 +124,21 @@ class Page:
         admit(request, self.address)
         request.state.body = await body_of(request)
 
+    @property
+    def _busy(self) -> bool:
+        return self._answering is not None and not self._answering.done()
+
     def _refuse_busy(self) -> None:
-        if self._answering is not None:
+        if self._busy:
             raise BadRequest(409, "the answer to the last sentence has not ended")
 
-    async def _answer(self, sentence: str) -> AsyncIterator[str]:
+    async def _answer(self, task: asyncio.Task[None], lines: asyncio.Queue[str | None]) -> AsyncIterator[str]:
         """What comes of a sentence, one JSON object a line, and at the end the whole talk."""
-        lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._answering = asyncio.create_task(self._fill(sentence, lines))
         try:
             while (line := await lines.get()) is not None:
                 yield line
         finally:
-            await self._end_answer()
+            await _ended(task)
         yield _line(self._all())
 
     async def _fill(self, sentence: str, lines: asyncio.Queue[str | None]) -> None:
@@ -140,24 +147,25 @@ class Page:
                 async for event in events:
                     home = {"home": self._home()} if isinstance(event, Did) and event.changes else {}
                     lines.put_nowait(_line({"event": plain(event)} | home))
+        except Exception as error:  # of the model's program: the talk goes on
+            logging.getLogger(__name__).exception("an answer broke off")
+            lines.put_nowait(_line({"event": plain(Note(f"no answer: {error}"))}))
         finally:
             lines.put_nowait(None)
-
-    async def _end_answer(self) -> None:
-        """Stop the running answer, if there is one."""
-        task = self._answering
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            self._answering = None
 
     def _home(self) -> str:
         return self.session.visits.drawn(self.session.situation)
 
     def _all(self) -> dict[str, Any]:
         """The home and the talk so far."""
-        return {"home": self._home(), "turns": [*map(_turn, self.session.turns)], "busy": self._answering is not None}
+        return {"home": self._home(), "turns": [*map(_turn, self.session.turns)], "busy": self._busy}
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Stop an answer, if it still runs."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

@@ -32,6 +32,8 @@ ACTIONS = ("then", "else", "default", "sequence", "parallel")  # keys under whic
 BRANCHES = ("choose", "repeat")  # and those under which it holds parts with a sequence of others
 NESTING = (*ACTIONS, *BRANCHES)
 
+NESTED = "triggers"  # the key under which a trigger holds others
+
 Keep = Callable[[Any], Any]
 
 
@@ -86,6 +88,17 @@ def _value(value: Any) -> Any:
     return [_value(one) for one in value] if isinstance(value, list) else value
 
 
+def _ids(value: Any) -> Any:
+    """Ids of entities as Home Assistant reads them: in small letters, and several with commas between them in one text."""
+    kept = _value(value)
+    if isinstance(kept, list):
+        return [_ids(one) for one in kept]
+    if not isinstance(kept, str) or kept == HIDDEN:
+        return kept
+    first, *others = (one.strip().lower() for one in kept.split(","))
+    return [first, *others] if others else first
+
+
 def _name(value: Any) -> Any:
     return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
 
@@ -97,9 +110,12 @@ def _kind(text: Any, *keys: str) -> str:
 
 
 def _trigger(text: Any) -> Any:
-    """A trigger. One of a kind that is not read keeps its target: what it waits for is not known, but of whom is."""
+    """A trigger, or a list of others within it.
+
+    One of a kind that is not read keeps its target: what it waits for is not known, but of whom is.
+    """
     read = TRIGGERS.get(_kind(text, "trigger", "platform"))
-    named = {"target": _target} if read is None else dict.fromkeys(read, _value)
+    named = {"target": _target, NESTED: _each(_trigger)} if read is None else _keys(read)
     return _part(text, {"trigger": _name, "platform": _name, **named})
 
 
@@ -107,7 +123,12 @@ def _condition(text: Any) -> Any:
     kind = _kind(text, "condition")
     if kind in JOINING:
         return _part(text, {"condition": _name, "conditions": _each(_condition)})
-    return _part(text, {"condition": _name, **dict.fromkeys(CONDITIONS.get(kind, ()), _value)})
+    return _part(text, {"condition": _name, **_keys(CONDITIONS.get(kind, ()))})
+
+
+def _keys(read: Collection[str]) -> dict[str, Keep]:
+    """What is kept under the keys of a trigger or a condition."""
+    return {key: _ids if key == "entity_id" else _value for key in read}
 
 
 def _action(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str]) -> Any:
@@ -115,14 +136,15 @@ def _action(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[
     fields = [name for name, _ in every_field(forms.get(domain, {}).get(service, {})) if domain not in sealed]
 
     def data(told: Any) -> Any:
-        return _part(told, dict.fromkeys([*fields, "entity_id"], _value), codes)
+        return _part(told, dict.fromkeys(fields, _value) | {"entity_id": _ids}, codes)
 
     nested = _each(lambda one: _action(one, forms, codes, sealed))
-    known: dict[str, Keep] = {"action": _name, "service": _name, "entity_id": _value, "target": _target, "data": data}
+    known: dict[str, Keep] = {"action": _name, "service": _name, "entity_id": _ids, "target": _target, "data": data}
+    known["scene"] = _ids  # short for a call of `scene.turn_on`
     known |= dict.fromkeys(ACTIONS, nested)
     known |= dict.fromkeys(BRANCHES, _each(lambda one: _part(one, {"sequence": nested})))
     return _part(text, known | {"domain": _name})
 
 
 def _target(told: Any) -> Any:
-    return _part(told, {"entity_id": _value})
+    return _part(told, {"entity_id": _ids})

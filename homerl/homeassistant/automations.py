@@ -22,7 +22,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
 from envs.homeenv.origin import Hidden, Unfollowed
-from homerl.homeassistant.automation_text import HIDDEN, NESTING, hidden_key, readable
+from homerl.homeassistant.automation_text import HIDDEN, NESTED, NESTING, hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
@@ -87,11 +87,19 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
 def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
     """What is known of an automation that was not taken, if a device here makes it act."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    triggers = [one for one in _listed(parts, "triggers", "trigger") if isinstance(one, Mapping)]
+    triggers = _triggers(_listed(parts, "triggers", "trigger"))
     reads = dict.fromkeys(did for one in triggers for did in _entities(one) if did in home.plan.by_did)
     acts = dict.fromkeys(did for one in _listed(parts, "actions", "action") for did in _acts(one))
     if reads and acts:
         yield Unfollowed(id=id, reads=tuple(reads), acts=tuple(acts))
+
+
+def _triggers(listed: list[Any]) -> Iterator[Mapping[str, Any]]:
+    """The triggers of a list, and those that they hold."""
+    for one in listed:
+        if isinstance(one, Mapping):
+            yield one
+            yield from _triggers(_listed(one, NESTED))
 
 
 def _acts(action: Any) -> Iterator[str]:
@@ -103,6 +111,7 @@ def _acts(action: Any) -> Iterator[str]:
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service not in (None, HIDDEN):
         yield from _entities(action) or [domain_of(str(service))]
+    yield from (one for one in _listed(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
     yield from (found for key in NESTING for found in _acts(action.get(key)))
 
 

@@ -174,7 +174,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSON Lines file; an incomplete line of a killed run is skipped."""
-    for line in _text(path).splitlines():
+    for line in _text(path).split("\n"):  # a text may hold other ends of lines
         try:
             yield json.loads(line)
         except ValueError:

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,7 +30,9 @@ LIGHTS = HomeRecipe(devices=(2, 2), categories=("light",)).model_dump(mode="json
 
 
 class Switch:
-    """Switches the first light on, then says `NASTY`. A sentence with `wait` waits until it is let go."""
+    """Switches the first light on, then says `NASTY`. A sentence with `wait` waits until it is let go; one with `break` ends
+    in an error of the model's program.
+    """
 
     name = "switch"
 
@@ -37,6 +40,8 @@ class Switch:
         self.did, self.go = did, go
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        if "break" in observation.messages[-1]["content"]:
+            raise RuntimeError("CUDA out of memory")
         if observation.messages[-1]["role"] == "tool":
             while "wait" in observation.messages[-3]["content"] and not self.go.is_set():
                 await asyncio.sleep(0.01)
@@ -117,6 +122,34 @@ def test_one_answer_runs_at_a_time_and_can_be_stopped(client: Client, session: S
     go.set()
     assert len(client.say("wait no more")) == 3 and len(session.turns) == 2
     assert client.post("/reset")["turns"] == []
+
+
+def test_of_two_sentences_at_once_one_is_refused(client: Client, session: Session, go: threading.Event) -> None:
+    def said() -> int:
+        answer = client.send("POST", "/say", {"sentence": "wait for it"})
+        answer.read()
+        return answer.status
+
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(said) for _ in range(2)]
+        until = time.monotonic() + 10
+        while not any(one.done() for one in both) and time.monotonic() < until:
+            time.sleep(0.01)
+        go.set()
+        assert sorted(one.result() for one in both) == [200, 409]
+    assert len(session.turns) == 1
+
+
+def test_an_answer_that_breaks_off_says_so_and_the_talk_goes_on(client: Client, session: Session) -> None:
+    note, end = client.say("break")
+    assert note == {"event": {"note": "no answer: CUDA out of memory"}} and end["turns"] == [] and not end["busy"]
+    assert len(client.say("light please")) == 3
+
+
+def test_half_a_sign_in_a_sentence_is_no_trouble(client: Client) -> None:
+    *_, end = client.say("light \ud83d please")
+    assert end["turns"][0]["sentence"] == "light \ufffd please"
+    assert client.send("GET", "/talk.jsonl").status == 200
 
 
 def test_a_browser_that_goes_away_stops_its_answer(client: Client, session: Session, go: threading.Event) -> None:

@@ -84,8 +84,8 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
         socket = listening(address)
-        console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
-        console.print(f"what it does: http://{host}:{port}/ (log: {log})")
+        console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: {address.url}/v1")
+        console.print(f"what it does: {address.url}/ (log: {log})")
         asyncio.run(serve(Endpoint(caretaker, address).app(), socket))
 
     return serve_agent

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -144,7 +145,13 @@ def _has_word(texts: Iterable[str], groups: Sequence[str]) -> bool:
 @cache
 def _words(group: str) -> re.Pattern[str]:
     listed: dict[str, list[str]] = read_yaml(FILE).data[group]
-    return re.compile("|".join(_pattern(word) for words in listed.values() for word in words))
+    spellings = dict.fromkeys(way for words in listed.values() for word in words for way in (word, _without_marks(word)))
+    return re.compile("|".join(map(_pattern, spellings)))
+
+
+def _without_marks(word: str) -> str:
+    """A word as ids have it, which have no accents."""
+    return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
 
 
 def _pattern(word: str) -> str:

@@ -14,11 +14,10 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, ValidationError
 
 from envs.documents import InputError
 from envs.model import Model
@@ -72,7 +71,7 @@ class Entry(Model):
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
-    time: datetime
+    time: AwareDatetime
     mode: str
     agent: str
     said: str

@@ -7,6 +7,7 @@ any other device; nothing here is random.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from envs.homeenv.devices import Device
@@ -47,8 +48,8 @@ def rooms_of(home: Home, device: Device) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """A text in small letters, with one space in place of signs."""
-    return SIGNS.sub(" ", text.casefold()).strip()
+    """A text in small letters, with one space in place of signs. However a letter with an accent is written, it is one."""
+    return SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:

@@ -17,7 +17,7 @@ from homerl.worlds.homeenv.serving.journal import Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
     "said": "answered", "shadowed": "would have acted", "asked": "asked for consent", "done": "acted",
-    "acting": "was stopped while it acted", "partly": "acted in part",
+    "acting": "is acting, or was stopped while it acted", "partly": "acted in part",
     "refused": "could not", "failed": "failed", "declined": "left it",
 }  # fmt: skip
 

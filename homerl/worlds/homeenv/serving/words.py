@@ -44,4 +44,4 @@ def _texts() -> dict[str, dict[str, Any]]:
 
 
 def _plain(said: str) -> str:
-    return " ".join(SIGNS.sub(" ", said.casefold()).split())
+    return " ".join(SIGNS.sub(" ", said.casefold().replace("’", "'")).split())

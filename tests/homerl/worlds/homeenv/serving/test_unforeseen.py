@@ -138,6 +138,24 @@ def test_what_cannot_be_followed_is_asked_about_and_reported(serve, brought, tri
     assert not asks(serve, imported.home, "light.porch") or trigger == on("light.all")
 
 
+@pytest.mark.parametrize(
+    ("trigger", "action"),
+    [
+        (on("light.hall, light.porch"), UNLOCK),
+        (on("Light.Hall"), UNLOCK),
+        ({"triggers": [on("light.hall")]}, UNLOCK),
+        (on("light.hall"), {"scene": "scene.open_up"}),
+        (on("light.hall"), {"action": "switch.turn_on", "target": {"entity_id": "switch.front_door, switch.gate"}}),
+        (on("light.hall"), {"action": "switch.turn_on", "entity_id": "switch.Front_Door"}),
+    ],
+    ids=["with commas", "in capitals", "a list of triggers", "a scene", "several targets", "a target in capitals"],
+)
+def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
+    home = brought((trigger, action), exposed=SEEN).home
+    assert "perhaps, by an automation" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "switch.x")
+
+
 def test_an_automation_that_cannot_be_followed_and_is_harmless_needs_no_consent(serve, brought):
     home = brought((on("light.hall", to=None), PORCH), exposed=SEEN).home
     assert not asks(serve, home, "light.hall")
