@@ -60,7 +60,7 @@ ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted
     HOMERL_ACTIVATE=${HOMERL_ACTIVATE-$(activation)}  # a run says it at its end
     export HOMERL_ACTIVATE
-    if [ ! -x "$venv/bin/python" ]; then
+    if [ ! -x "$venv/bin/python" ] || [ ! -e "$venv/bin/pip" ]; then  # one that was broken off has no pip yet
         python=$(find_python)
         say "making the virtual environment $venv with $python"
         "$python" -m venv "$venv"

@@ -140,7 +140,8 @@ def _lines_of(source: str) -> tuple[Path, list[str]]:
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), REBUILD)
     try:
-        return path, data.decode().splitlines()
+        *lines, last = data.decode().split("\n")  # a text may hold other ends of lines
+        return path, [*lines, *([last] if last else [])]
     except UnicodeDecodeError:
         raise InputError("the file is no text, so it holds no task of a suite", str(path), REBUILD) from None
 

@@ -21,16 +21,21 @@ from homerl.play.messages import plain_text
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
 REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 LONGEST_REASON = 160  # characters of a server's message
 
 
 def checked(answer: Any, kind: type[Kind]) -> Kind:
-    """Return the answer with its texts made plain; raise `ValueError` if its shape or its usage is not that of `kind`."""
+    """Return the answer with its texts made plain and its usage filled up with zeros; raise `ValueError` if its shape or its
+    usage is not that of `kind`.
+    """
     choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
     if not isinstance(answer, kind) or not isinstance(choices, list) or not choices or not all(map(_whole, choices)):
         raise ValueError("the answer is no completion")
     if not _counts(usage):
         raise ValueError("the answer's usage is no count")
+    if usage is not None:
+        _fill(usage)
     for message in (choice.message for choice in choices if getattr(choice, "message", None)):
         message.content = message.content and plain_text(message.content)
         for call in message.tool_calls or ():
@@ -44,8 +49,13 @@ def _counts(usage: Any) -> bool:
     """Whether the usage can be summed; a server may leave it out, or parts of it."""
     if usage is None:
         return True
-    parts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
+    parts = (getattr(usage, name, None) for name in COUNTS)
     return isinstance(usage, CompletionUsage) and all(isinstance(part, (int, type(None))) for part in parts)
+
+
+def _fill(usage: CompletionUsage) -> None:
+    usage.prompt_tokens, usage.completion_tokens, total = (getattr(usage, name, None) or 0 for name in COUNTS)
+    usage.total_tokens = total or usage.prompt_tokens + usage.completion_tokens
 
 
 def _whole(choice: Any) -> bool:

@@ -166,8 +166,8 @@ class Endpoint:
         replica.fine()
         self.usage.requests += 1
         if answer.usage:
-            self.usage.prompt_tokens += answer.usage.prompt_tokens or 0
-            self.usage.completion_tokens += answer.usage.completion_tokens or 0
+            self.usage.prompt_tokens += answer.usage.prompt_tokens
+            self.usage.completion_tokens += answer.usage.completion_tokens
         return answer
 
     async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:

@@ -43,7 +43,7 @@ def read_dialogues(source: str) -> list[SpokenDialogue]:
     Raises `InputError` for a source that cannot be read, naming the line.
     """
     path = Path(source)
-    rows: Iterable[Any] = path.read_text(encoding="utf-8").splitlines() if path.is_file() else _hub_rows(source)
+    rows: Iterable[Any] = path.read_text(encoding="utf-8").split("\n") if path.is_file() else _hub_rows(source)
     found = [_dialogue(row, f"{source}:{number}") for number, row in enumerate(rows, 1) if row]
     if not found:
         raise InputError("there is no dialogue", source, REMEDY)

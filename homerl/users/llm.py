@@ -62,7 +62,7 @@ class SharedEndpoint:
             messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
         )
         said, usage = answer.choices[0], answer.usage
-        tokens = (usage.completion_tokens or 0, usage.prompt_tokens or 0) if usage else (0, 0)
+        tokens = (usage.completion_tokens, usage.prompt_tokens) if usage else (0, 0)
         return Completion(said.message.content or "", said.finish_reason == "length", *tokens)
 
 

@@ -8,9 +8,19 @@ from email.utils import formatdate
 import pytest
 from scripted_server import Faults, ScriptedServer
 
+from envs.model import Model
+from homerl.agents.llm import LLMAgent
 from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
+from homerl.llm.settings import EndpointSettings
+from homerl.llm.structured import StructuredClient
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.messages import parse_json
+from homerl.play.observation import Observation
+
+
+class Greeting(Model):
+    hello: int
+
 
 ASK = [{"role": "user", "content": "hello"}]
 QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
@@ -93,6 +103,21 @@ def test_an_answer_of_another_shape_is_garbage(what):
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=[ODD[what]]) as server:
         (error,), endpoint = ask(server, patience=Patience(timeout=2, deadline=5, tries=2))
     assert isinstance(error, InfraError) and server.served["garbage"] == endpoint.usage.retries == 2
+
+
+@pytest.mark.parametrize("usage", ["null", "{}", '{"prompt_tokens": 5}', '{"prompt_tokens": 5, "completion_tokens": null}'])
+def test_a_usage_of_which_parts_are_missing_counts_as_far_as_it_goes(usage):
+    async def heard(url):
+        endpoint = Endpoint([url], "scripted")
+        (reply,) = await LLMAgent(endpoint).propose(Observation("b", tuple(ASK), ()))
+        form = await StructuredClient(endpoint, EndpointSettings(url=url, model="scripted")).ask("", "", Greeting, 0)
+        await endpoint.close()
+        return reply, form
+
+    said = '{"role": "assistant", "content": "{\\"hello\\": 1}"}'
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said, usage=usage)]) as server:
+        reply, form = asyncio.run(heard(server.url))
+    assert (reply.tokens, reply.prompt_tokens) == (0, 5 if "5" in usage else 0) and form.hello == 1
 
 
 def test_half_a_character_is_replaced_before_it_gets_anywhere():

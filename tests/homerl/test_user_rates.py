@@ -73,6 +73,14 @@ def test_rates_are_shares_of_utterances_with_wilsons_intervals():
     assert set(rates([some])) == set(BEHAVIOURS) and rates([]) == {}
 
 
+def test_an_utterance_may_hold_any_sign(tmp_path):
+    file = tmp_path / "d.jsonl"
+    told = [{"role": "user", "content": "turn on\u2028the lamp\u0085"}, {"role": "assistant", "content": "Done."}]
+    file.write_text(json.dumps({"language": "en", "messages": told}, ensure_ascii=False) + "\n", encoding="utf-8")
+    (one,) = read_dialogues(str(file))
+    assert one.messages[0].content == told[0]["content"]
+
+
 def test_a_file_of_dialogues_is_read_and_its_rates_are_those_of_its_labels():
     dialogues = read_dialogues(str(PEOPLE))
     labels = [said.behaviours or () for one in dialogues for said in one.messages if said.role == "user"]
