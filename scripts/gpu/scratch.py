@@ -25,8 +25,10 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     """Run synthesis, SFT and RLVE, one stage after the other, each with a share of the time left. Then evaluate the models
     on the recipe's first suite, the trained ones first. With `second` there is a second RLVE. A second start resumes.
     """
+    from homerl.bench.recipe import BenchRecipe
     from homerl.run.children import run_stage
     from homerl.run.flywheel import stages
+    from homerl.run.products import all_scored
     from homerl.run.recipe import load_recipe
 
     out, taken = machine.folder / name, dict[str, float]()
@@ -38,7 +40,8 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
     for stage, product in todo:
         begin, run = time.monotonic(), stage["run"]
-        if product.exists():
+        # not `is_done`, which compares recipes: a training's has the seconds that were left
+        if product.exists() and (run != "bench" or all_scored(BenchRecipe.model_validate(stage))):
             trainings -= run == "rlve"
             continue
         left = seconds_left() - benches * BENCH - 50
@@ -56,17 +59,17 @@ Stage = tuple[dict[str, Any], Path]
 
 
 def in_order(todo: list[Stage], second: bool) -> Iterator[Stage]:
-    """The stages of a flywheel, the benchmark of the untrained model last, since it is the least important; with `second`,
-    RLVE and its benchmark twice.
+    """The stages of a flywheel, the benchmarks of the expert and of the untrained model last, since they are the least
+    important; with `second`, RLVE and its benchmark twice.
     """
-    synth, sft, rlve, untrained, *trained = todo
+    synth, sft, rlve, expert, untrained, *trained = todo
     yield from (synth, sft, rlve)
     if second:
         yield by_trajectory(rlve)
     yield from trained
     if second:
         yield by_trajectory(trained[-1])
-    yield untrained
+    yield from (expert, untrained)
 
 
 def by_trajectory(stage: Stage) -> Stage:
