@@ -163,7 +163,9 @@ def _boolean(expected: Answer, text: str) -> Reading:
     if signs.YES_AND_NO.match(text):
         return "wrong"
     if opening is None:
-        return "silent" if said is None else "right" if said == "as it is" else "wrong" if said == "not so" else "undecided"
+        if said is None:
+            return "undecided" if signs.NO_ONE.match(text) else "silent"
+        return "right" if said == "as it is" else "wrong" if said == "not so" else "undecided"
     if opening != expected.value:
         return "wrong"
     if signs.DOUBT.search(rest[:12]) or _opening(rest)[0] == (not opening):

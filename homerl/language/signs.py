@@ -18,9 +18,10 @@ SENTENCE = re.compile(
 )
 BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
 EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
+COURTESY = r"(?! (?:problems?|worries|doubt|need|wonder)\b)"  # after "no", which then denies nothing
 NEGATION = either(
-    r"not|no|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
-    "没|不|未|非|并无",
+    rf"not(?! (?:only|just)\b)|no{COURTESY}|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
+    "没(?!问题|错)|不(?!好意思|过|客气|用谢|仅|但|光|只)|未|非(?!常)|并无",
 )
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
 # numbers that are a bound or a total and no claim: "more than 5", "of the 5", "5 of which"
@@ -56,8 +57,9 @@ UNSURE = re.compile(
     r"\b(?:do not|don't|cannot|can't|could not|couldn't|unable to|no idea|not sure|unsure)\b.{0,12}"
     r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
 )
-YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right|indeed|true|affirmative|是的?|对|没错|嗯|有的?|在的)(?!\w)")
-NO = re.compile(r"^\W*(?:no|nope|nah|false|negative|not|不是|不对|没有|没|不|否)(?!\w)")
+YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right(?! now)|indeed|true|affirmative|是的?|对|没错|嗯|有的?|在的)(?!\w)")
+NO = re.compile(rf"^\W*(?:no{COURTESY}(?! (?:one|wait)\b)|nope|nah|false|negative|not|不是|不对|没有|没|不|否)(?!\w)")
+NO_ONE = re.compile(r"^\W*no one\b")
 YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
 IT_IS = re.compile(
     r"^\W*(?:(?:it|they|that|this|he|she)\b\s*(?:is|are|'s|'re|was)|(?:它|它们|都|现在|目前|已经)+(?:是|在)?)"
