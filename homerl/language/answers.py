@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -253,7 +253,7 @@ def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: 
     """(index of the sentence, whether it is negated). With `closely`, only a negation earlier in the same clause counts."""
     index, (start, _, denied) = next((i, span) for i, span in reversed(list(enumerate(spans))) if span[0] <= at)
     if closely:
-        clause = re.split(r"[,，:：]", text[start:at])[-1]
+        clause = signs.PAUSE.split(text[start:at])[-1]
         denied = bool(signs.NEGATION.search(clause))
     return index, denied
 
@@ -270,10 +270,24 @@ def _names(expected: Answer, text: str) -> Reading:
         return "silent"
     mentions = _mentions(text, expected.accepted, expected.distractors)
     if expected.accepted:
-        return _weigh(mentions, text, wanted=set(range(len(expected.accepted))))
+        wanted = set(range(len(expected.accepted)))
+        reading = _weigh(mentions, text, wanted)
+        unsure = reading == "wrong" and _weigh(_denied_by_clause(mentions, text), text, wanted) == "right"
+        return "undecided" if unsure else reading
     if any(not mention.denied for mention in mentions):
         return "undecided" if signs.STATUS.search(text) and signs.NOUGHT.search(text) else "wrong"
     return "right" if signs.NOUGHT.search(text) else "silent"
+
+
+def _denied_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
+    """The mentions, denied only if the negation of their sentence stands between the same commas."""
+    spans = list(_sentences(text))
+    found = []
+    for mention in mentions:
+        start, end, _ = spans[mention.sentence]
+        clause = signs.PAUSE.split(text[start : mention.start])[-1] + signs.PAUSE.split(text[mention.start : end])[0]
+        found.append(replace(mention, denied=mention.denied and bool(signs.NEGATION.search(clause))))
+    return found
 
 
 def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:

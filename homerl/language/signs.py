@@ -14,7 +14,8 @@ MEASURE = "[个盏台间只把扇处部套]"
 CLAUSE = re.compile(r"[;:!?\n—–…，。；：！？、]|,(?!\d{3})|\.(?!\d)|\b(?:and|but|while|whereas)\b|而|但")
 SENTENCE = re.compile(
     r"[;!?\n—。；！？]|\.(?!\d)|\b(?:but|while|whereas|however|although)\b"
-    r"|,(?= ?(?:and )?not\b)|，(?=不|没|而不)|但|而(?!是)"
+    r"|,(?= ?(?:and )?not\b)|,? (?:and )?(?=(?:no others?|none of the (?:others?|rest)|nothing else|none else)\b)"
+    r"|，(?=不|没|而不|其他|其余|其它|别的|另外)|但|而(?!是)"
 )
 BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
 EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
@@ -23,6 +24,7 @@ NEGATION = either(
     rf"not(?! (?:only|just)\b)|no{COURTESY}|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
     "没(?!问题|错)|不(?!好意思|过|客气|用谢|仅|但|光|只)|未|非(?!常)|并无",
 )
+PAUSE = re.compile(r"[,，:：]")
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
 # numbers that are a bound or a total and no claim: "more than 5", "of the 5", "5 of which"
 BOUND = re.compile(
