@@ -68,7 +68,8 @@ IT_IS = re.compile(
 )
 ONLY = either("only|just|but", "只|仅")
 STATUS = either("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")
-# ASKS matches a question, with or without a question mark; OFFERS matches an offer of more help
+# ASKS matches a question, with or without a question mark; OFFERS matches an offer of more help; CLOSING is such an offer
+# at the end of a sentence ("; tell me if you want it brighter", ，如需调节请告诉我), which neither asks nor claims
 ASKS = re.compile(
     r"[?？]\W*$"
     r"|\b(?:please|kindly)\b.{0,12}\b(?:tell me|let me know|specify|clarify|confirm|choose|pick|say)\b"
@@ -80,5 +81,12 @@ OFFERS = either(
     r"|what can i do for you|need (?:any |more |further )*(?:help|assistance)|(?:can|may) i help you(?: with anything)?"
     r"|(?:is|was) that (?:ok|okay|all right|alright|fine)",
     "还(?:有|需要|要)(?:什么|别的|其他)|有什么(?:可以|需要|能)|需要(?:什么|其他)?帮|可以吗[?？]|这样(?:行|可以|好)吗",
+)
+CLOSING = re.compile(
+    r"(?:^|[,;]) *(?:and |but )?(?:please |just |feel free to )*(?:tell me|let me know) (?:if|when|whenever|should) you"
+    r"(?:'d| would)? (?:want|need|like|wish|have)\b(?:(?!\bor\b)[^?,;])*$"
+    r"|(?:^|[,，;；]) *(?:如|若|要是|假如)[^?？,，;；]{0,12}?(?:需|想|要|有)(?!.*(?:哪|还是))[^?？;；]*?"
+    r"(?:告诉我|告知我?|(?:吩咐|叫|联系|通知)我?)(?:一声|即可|就行|就好|吧|哦|哟)*[^\w?？]*$",
+    re.I,
 )
 SENTENCE_END = re.compile(r"(?<=[!?！？。\n])|(?<=\.)\s")

@@ -108,10 +108,10 @@ def words_of(message: Message, *, one_answer: bool = False) -> Words:
 
 
 def _words(text: str) -> Words:
-    sentences = list(filter(str.strip, signs.SENTENCE_END.split(text)))
+    sentences = [signs.CLOSING.sub("", sentence.strip()) for sentence in signs.SENTENCE_END.split(text)]
     asking = [sentence for sentence in sentences if signs.ASKS.search(sentence.lower())]
     offers = [sentence for sentence in asking if signs.OFFERS.search(sentence.lower())]
-    claims = " ".join(sentence.strip() for sentence in sentences if sentence not in asking)
+    claims = " ".join(sentence for sentence in sentences if sentence and sentence not in asking)
     return Words(text, claims, len(asking) > len(offers))
 
 
