@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 HAN_DIGITS = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 ONES = "zero one two three four five six seven eight nine".split()
@@ -52,9 +53,9 @@ UNITS = {
     "lux": r"lux\b|lx\b|勒克斯",
     "ppm": r"ppm\b",
     "ug/m3": r"(?:µg|ug|μg)/m|micrograms?\b|微克",
-    "minute": r"min\b|minutes?\b|分钟",
-    "hour": r"h\b|hours?\b|(?:个)?小时",
-    "second": r"s\b|sec\b|seconds?\b|秒",
+    "minute": r"mins?\b|minutes?\b|分钟",
+    "hour": r"h\b|hrs?\b|hours?\b|(?:个)?小时",
+    "second": r"s\b|secs?\b|seconds?\b|秒",
     "litre": r"l\b|lit(?:re|er)s?\b|升",
     "rpm": r"rpm\b|转",
     "count": rf"[{MEASURE}]",
@@ -73,11 +74,31 @@ SPANS = {  # phrases for durations, and the number that replaces them
 }
 
 
+AMOUNT = rf"(?:(?<![a-z0-9_.:-])\d{{1,6}}(?:\.\d{{1,6}})?|\b{SPELT}|{HANZI})"
+PARTS = {"hour": UNITS["hour"], "minute": rf"{UNITS['minute']}|分(?!之)", "second": UNITS["second"]}
+DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
+    (long, short): re.compile(
+        rf"(?<![点零〇一二两三四五六七八九十百负])(?<!minus )(?<!negative )({AMOUNT})[ -]?(?:{PARTS[long]}) ?[,，]? ?(?:and |零|又)?"
+        rf"({AMOUNT})[ -]?(?:{PARTS[short]})"
+    )
+    for long, short in (("minute", "second"), ("hour", "minute"), ("hour", "second"))
+}
+
+
 def spelt_out(text: str) -> str:
-    """The text with phrases for durations as numbers: "half an hour" becomes "0.5 hour"."""
+    """The text with phrases for durations as numbers: "half an hour" becomes "0.5 hour", "1 h 30 min" "90 minute"."""
     for pattern, number in SPANS.items():
         text = re.sub(pattern, number, text)
+    for (long, short), duration in DURATIONS.items():
+        text = duration.sub(partial(_in_one_unit, SECONDS[long] // SECONDS[short], short), text)
     return text
+
+
+def _in_one_unit(factor: int, unit: str, found: re.Match[str]) -> str:
+    """A duration in two units in the shorter one, where one is `factor` of the other."""
+    long, short = (_value(number) if (number := NUMBER.fullmatch(part)) else math.nan for part in found.groups())
+    whole = factor * long + short
+    return f" {whole:.12g} {unit} " if min(long, short) >= 0 and math.isfinite(whole) else found[0]
 
 
 @dataclass(frozen=True)
