@@ -110,7 +110,7 @@ def _claims(expected: Answer, text: str) -> list[Claim]:
     """The numbers that make a claim, in the expected unit or without a unit."""
     claims, clauses = [], list(_clauses(text))
     for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
-        if not _framing(text, number):
+        if not (_framing(text, number) or (expected.unit == "count" and signs.WHOLE.search(text[: number.start]))):
             start, end = next((start, end) for start, end in clauses if start <= number.start < end)
             claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
     return claims

@@ -22,7 +22,7 @@ SPELT = (
     rf"(?:minus |negative )?(?:(?:{SMALL}|a) thousand(?: and)?(?: {SMALL} hundred(?: and)?)?(?: {SMALL})?"
     rf"|(?:{SMALL}|a) hundred(?: (?:and )?{SMALL})?|{SMALL})(?: point(?: (?:{'|'.join(ONES)}))+| and a half)?"
 )
-PLAIN = r"\d+(?:,\d{3})*(?:\.\d+)?"
+PLAIN = r"\d+(?:,\d{3})*(?:\.\d+)?(?:万|千(?![瓦米克万]))?"
 SIGN = r"(?:零下|负|minus |negative |(?:(?<=\s)|(?<=[(:=：，、。\u4e00-\u9fff])|^)[-\u2212])"
 DIGITS = rf"{SIGN}{PLAIN}|{PLAIN}"
 BELOW = re.compile("零下|负|minus |negative |\u2212")
@@ -32,7 +32,7 @@ HANZI = (  # 万 stands in numerals and in words (万一, 千万), which no digi
 )
 NUMBER = re.compile(
     rf"(?P<digits>(?<![A-Za-z0-9_.])(?:{DIGITS})(?![A-Za-z0-9_]*\w*\d)(?!(?:st|nd|rd|th)\b))"
-    rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>{HANZI})",
+    rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>(?<![\d一二三四五六七八九]){HANZI})",
     re.I,
 )
 CLOCK = re.compile(
@@ -45,10 +45,12 @@ PRONOUN = re.compile(
 )
 MEASURE = "个盏台间只把扇处部套户种档级条张座路度颗支"
 UNITS = {
+    "watt hour": r"k?wh\b|kilowatt[- ]hours?\b|千瓦时|度电(?!视)",
     "percentage": r"%|％|percent\b|per cent\b|pct\b",
     "fahrenheit": r"(?:°|degrees?|deg)?\s*(?:f\b|fahrenheit)|℉|华氏",
     "celsius": r"°\s*c?|℃|c\b|(?:degrees?|deg)\b|摄氏|度",
     "kelvin": r"k\b|kelvins?\b|开尔文|开",
+    "kilowatt": r"kw\b|kilowatts?\b|千瓦",
     "watt": r"w\b|watts?\b|瓦",
     "lux": r"lux\b|lx\b|勒克斯",
     "ppm": r"ppm\b",
@@ -56,29 +58,44 @@ UNITS = {
     "minute": r"mins?\b|minutes?\b|分钟",
     "hour": r"h\b|hrs?\b|hours?\b|(?:个)?小时",
     "second": r"s\b|secs?\b|seconds?\b|秒",
+    "millisecond": r"ms\b|milliseconds?\b|毫秒",
+    "day": r"days?\b|天",
+    "millilitre": r"ml\b|millilit(?:re|er)s?\b|毫升",
     "litre": r"l\b|lit(?:re|er)s?\b|升",
     "rpm": r"rpm\b|转",
     "count": rf"[{MEASURE}]",
 }
+UNITS = {unit: ways.replace(r"\b", "(?![a-z0-9_])") for unit, ways in UNITS.items()}  # Chinese may follow: 5min后
 UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern in enumerate(UNITS.values())) + ")", re.I)
 
 
-SECONDS = {"second": 1, "minute": 60, "hour": 3600}
-SPANS = {  # phrases for durations, and the number that replaces them
+SECONDS: dict[str, float] = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+SCALES = (SECONDS, {"watt": 1.0, "kilowatt": 1000.0}, {"millilitre": 0.001, "litre": 1.0})  # units that can be converted
+HAN_WHOLE = "[零一二两三四五六七八九十百]+"
+BOUNDED = r"(?<![a-z0-9_.,-])\d{1,6}"  # a number without fraction
+HALF = "半(?!个?小时|分|天|夜)"
+SPANS = {  # phrases that the rules for numbers do not read, and what replaces them
     r"\b(?:a |one )?half (?:an|a) (hour|minute)\b|\b(?:a|one) half (hour|minute)\b": r"0.5 \1\2",
-    r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|一刻钟": "0.25 hour",
-    r"\b(?:an|one) hour and a half\b|一个半小时": "1.5 hour",
+    r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|(?<!点)一刻钟": "0.25 hour",
+    r"\b(?:an|one) hour and a half\b": "1.5 hour",
     r"\b(?:a|an|one)(?: single)? (hour|minute|second)\b": r"1 \1",
+    rf"({BOUNDED})(?:个半小时|个?小时{HALF})": r"\1.5 hour",
+    rf"({HAN_WHOLE})(?:个半小时|个?小时{HALF})": r"\1点五 hour",
+    rf"({BOUNDED})(?:分半钟?|分钟{HALF})": r"\1.5 minute",
+    rf"(?<!点)({HAN_WHOLE})(?:分半钟?|分钟{HALF})": r"\1点五 minute",
+    rf"({BOUNDED})度{HALF}": r"\1.5度",
+    rf"(?<!点)({HAN_WHOLE})度{HALF}": r"\1点五度",
     r"半个?小时": "0.5 hour",
     r"半分钟": "0.5 minute",
+    rf"((?<![\w.-])\d{{1,6}}(?:\.\d{{1,6}})?|\b(?<!minus )(?<!negative ){SMALL})"
+    r"( ?°c?| ?degrees?(?: celsius)?)? below (?:zero|freezing)\b": r"minus \1\2",
 }
-
-
 AMOUNT = rf"(?:(?<![a-z0-9_.:-])\d{{1,6}}(?:\.\d{{1,6}})?|\b{SPELT}|{HANZI})"
 PARTS = {"hour": UNITS["hour"], "minute": rf"{UNITS['minute']}|分(?!之)", "second": UNITS["second"]}
+NO_SIGN = "(?<![点零〇一二两三四五六七八九十百负])(?<!minus )(?<!negative )"
 DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
     (long, short): re.compile(
-        rf"(?<![点零〇一二两三四五六七八九十百负])(?<!minus )(?<!negative )({AMOUNT})[ -]?(?:{PARTS[long]}) ?[,，]? ?(?:and |零|又)?"
+        rf"{NO_SIGN}({AMOUNT})[ -]?(?:{PARTS[long]}) ?[,，]? ?(?:and |零|又)?"
         rf"({AMOUNT})[ -]?(?:{PARTS[short]})"
     )
     for long, short in (("minute", "second"), ("hour", "minute"), ("hour", "second"))
@@ -86,15 +103,15 @@ DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
 
 
 def spelt_out(text: str) -> str:
-    """The text with phrases for durations as numbers: "half an hour" becomes "0.5 hour", "1 h 30 min" "90 minute"."""
+    """The text with phrases as plain numbers: "half an hour" becomes "0.5 hour", "1 h 30 min" "90 minute"."""
     for pattern, number in SPANS.items():
         text = re.sub(pattern, number, text)
     for (long, short), duration in DURATIONS.items():
-        text = duration.sub(partial(_in_one_unit, SECONDS[long] // SECONDS[short], short), text)
+        text = duration.sub(partial(_in_one_unit, SECONDS[long] / SECONDS[short], short), text)
     return text
 
 
-def _in_one_unit(factor: int, unit: str, found: re.Match[str]) -> str:
+def _in_one_unit(factor: float, unit: str, found: re.Match[str]) -> str:
     """A duration in two units in the shorter one, where one is `factor` of the other."""
     long, short = (_value(number) if (number := NUMBER.fullmatch(part)) else math.nan for part in found.groups())
     whole = factor * long + short
@@ -117,8 +134,9 @@ class Number:
         unit = "celsius" if unit == "degree" else unit  # both are said as degrees
         if self.unit in (None, unit) or (unit is None and self.unit != "fahrenheit"):
             return self
-        if unit in SECONDS and self.unit in SECONDS:
-            return replace(self, value=self.value * SECONDS[self.unit] / SECONDS[unit])
+        for scale in SCALES:
+            if unit in scale and self.unit in scale:
+                return replace(self, value=self.value * scale[self.unit] / scale[unit])
         return None
 
 
@@ -162,9 +180,9 @@ def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
 
 def _value(match: re.Match[str]) -> float:
     if match["digits"]:
-        digits = BELOW.sub("-", match["digits"].lower())
-        return float(digits.replace(",", ""))
-    return _spelt(match["spelt"].lower()) if match["spelt"] else _hanzi(match["hanzi"])
+        digits = BELOW.sub("-", match["digits"].lower()).replace(",", "")
+        return float(digits.rstrip("千万")) * {"千": 1000, "万": 10000}.get(digits[-1], 1)
+    return _spelt(match["spelt"].lower()) if match["spelt"] else hanzi(match["hanzi"])
 
 
 def _spelt(text: str) -> float:
@@ -185,7 +203,7 @@ def _spelt(text: str) -> float:
     return -value if text.startswith(("minus", "negative")) else value
 
 
-def _hanzi(text: str) -> float:
+def hanzi(text: str) -> float:
     """The value of a Chinese numeral such as 零下二十一点五; NaN if two digits are adjacent (两三)."""
     below = BELOW.match(text)
     whole, _, fraction = BELOW.sub("", text).partition("点")

@@ -32,6 +32,7 @@ BOUND = re.compile(
     r"|\b(?:of (?:all|these|the)(?: the)?|\d of|(?:two|three|four|five|one) of)\s*$|(?:^|[,.;:] ?)of\s*$"
     r"|(?:高于|低于|超过|大于|小于|不到|至少|最多|多于|少于)\s*$"
 )
+WHOLE = re.compile(r"(?<![\d/.])\d+ ?/ ?$")  # before the total: "3/5 lights"
 SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
 LINK = re.compile(r"^\s*(?:[-–~,、/]|to|or|and|or maybe|maybe|或者?|到|至|和)?\s*$")
 GUESS = either(
