@@ -71,7 +71,7 @@ UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern 
 
 SECONDS: dict[str, float] = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 SCALES = (SECONDS, {"watt": 1.0, "kilowatt": 1000.0}, {"millilitre": 0.001, "litre": 1.0})  # units that can be converted
-HAN_WHOLE = "[零一二两三四五六七八九十百]+"
+HAN_WHOLE = "[零一二两三四五六七八九十百]{1,9}"  # bounded, for it is tried at each sign of a long numeral
 BOUNDED = r"(?<![a-z0-9_.,-])\d{1,6}"  # a number without fraction
 HALF = "半(?!个?小时|分|天|夜)"
 SPANS = {  # phrases that the rules for numbers do not read, and what replaces them

@@ -61,7 +61,9 @@ UNSURE = re.compile(
     r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
 )
 YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right(?! now)|indeed|true|affirmative|是的?|对|没错|嗯|有的?|在的)(?!\w)")
-NO = re.compile(rf"^\W*(?:no{COURTESY}(?! (?:one|wait)\b)|nope|nah|false|negative|not|不是|不对|没有|没|不|否)(?!\w)")
+NO = re.compile(
+    rf"^\W*(?:no{COURTESY}(?! (?:one|wait)\b)|nope|nah|false|negative|not(?! (?:only|just)\b)|不是|不对|没有|没|不|否)(?!\w)"
+)
 NO_ONE = re.compile(r"^\W*no one\b")
 YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
 IT_IS = re.compile(
