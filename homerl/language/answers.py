@@ -222,14 +222,15 @@ def _mentions(
     mentions: list[Mention] = []
     spans = list(_sentences(text))
     for way in sorted(filter(None, ways), key=len, reverse=True):
-        for place in re.finditer(_bounded(way), text):
+        for place in re.finditer(phrase_pattern(way), text):
             at, denied = _place(text, spans, place.start(), closely)
             mentions.append(Mention(frozenset(ways[way]), denied, at, place.start()))
-        text = blank(text, re.compile(_bounded(way)))
+        text = blank(text, re.compile(phrase_pattern(way)))
     return sorted(mentions, key=lambda mention: mention.start)
 
 
-def _bounded(way: str) -> str:
+def phrase_pattern(way: str) -> str:
+    """The regular expression of a phrase as whole words, or their plural, where its ends are ASCII."""
     left = r"(?<![a-z0-9])" if way[0].isascii() else ""
     right = r"(?:e?s)?(?![a-z0-9])" if way[-1].isascii() else ""
     return left + r"[\s_-]+".join(map(re.escape, way.split())) + right

@@ -266,6 +266,12 @@ MODE = question({"variant": "device_attribute", "room_id": "kitchen", "device_id
                  "device_type": "heat_pump", "attribute": "4.Thermostat.SystemMode"})  # fmt: skip
 GONE = {"room_id": "study_room", "device_id": "study_room_fan_1", "device_type": "fan"}
 NO_FAN = question(GONE | {"asserts": []}, "infeasible", "qt3")
+NO_LIGHT, NO_HUMIDIFIER, NO_WASHER = (
+    question(
+        {"room_id": "kitchen", "device_id": f"kitchen_{kind}_1", "device_type": kind, "asserts": []}, "infeasible", "qt3"
+    )
+    for kind in ("on_off_light", "humidifier", "laundry_washer")
+)
 BRIGHT = question({"room_id": "study_room", "room_state": "illuminance", "direction": "decrease", "feasibility": False},
                   "infeasible", "qt2")  # fmt: skip
 DAMP = question({"room_id": "study_room", "room_state": "humidity", "direction": "increase", "feasibility": False},
@@ -300,6 +306,17 @@ CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
         (NO_FAN, "There is no fan in the kitchen.", False),
         (NO_FAN, "There is no light in the study.", False),
         (NO_FAN, "There is no fan in the study, so I have turned on the light.", False),
+        (NO_HUMIDIFIER, "There is no humidifier in the kitchen.", True),
+        (NO_HUMIDIFIER, "There are no humidifiers in the kitchen.", True),
+        (NO_HUMIDIFIER, "The kitchen has a dehumidifier, but there is no humidifier.", True),
+        (NO_HUMIDIFIER, "There is no dehumidifier in the kitchen.", False),
+        (NO_WASHER, "There is no laundry washer in the kitchen.", True),
+        (NO_WASHER, "There is no dishwasher in the kitchen.", False),
+        (NO_WASHER, "厨房没有洗碗机。", False),
+        (NO_LIGHT, "There is no on-off light in the kitchen.", True),
+        (NO_LIGHT, "There is no dimmer light in the kitchen.", False),
+        (NO_LIGHT, "厨房没有灯1。", True),
+        (NO_LIGHT, "厨房没有调光灯1。", False),
         (BRIGHT, "The study room light is already off, so it cannot be made any darker.", True),
         (BRIGHT, "There is no device in the study that could help.", False),
         (DAMP, "The study has no humidifier.", True),

@@ -20,7 +20,7 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
-from homerl.language.answers import Answer, read_answer
+from homerl.language.answers import Answer, phrase_pattern, read_answer
 from homerl.language.grammar import tight
 from homerl.worlds.simuhome.languages import grammars, lexicon, shows
 from homerl.worlds.simuhome.speech import (
@@ -95,12 +95,28 @@ def names_room(text: str, goal: Any) -> bool:
 
 
 def names_kind(text: str, kind: str) -> bool:
-    """Whether a text names this kind of device, in any language."""
-    return _contains_any(text, [kind, kind.replace("_", " "), *wordings(f"kind.{kind}")])
+    """Whether a text names this kind of device, in any language.
+
+    The name of another kind is not its name, even if it contains it: a dimmer light (调光灯) is no light (灯).
+    """
+    names = _kind_names(kind)
+    others = {
+        longer
+        for key in lexicon("en").keys("kind.")
+        for longer in _kind_names(key.removeprefix("kind."))
+        if longer not in names and _contains_any(longer, names)
+    }
+    for longer in sorted(others, key=len, reverse=True):
+        text = re.sub(phrase_pattern(longer), " ", text, flags=re.I)
+    return _contains_any(text, names)
+
+
+def _kind_names(kind: str) -> list[str]:
+    return [kind, kind.replace("_", " "), *wordings(f"kind.{kind}")]
 
 
 def _contains_any(text: str, named: Iterable[str]) -> bool:
-    return any(way.lower() in text.lower() for way in named)
+    return any(re.search(phrase_pattern(way), text, re.I) for way in named)
 
 
 # Values
