@@ -323,13 +323,8 @@ def _all(text: str) -> Reading:
 def _time(expected: Answer, text: str) -> Reading:
     hour, minute = map(int, str(expected.value).split(":"))
     wanted = 60 * hour + minute
-    near = [any(_apart(wanted, one) <= expected.tolerance for one in meant) for meant in moments.times(text)]
+    near = [any(moments.minutes_apart(wanted, one) <= expected.tolerance for one in meant) for meant in moments.times(text)]
     return _every(near)
-
-
-def _apart(some: int, other: int) -> int:
-    """Minutes between two times of day, the shorter way round."""
-    return min((some - other) % 1440, (other - some) % 1440)
 
 
 def _date(expected: Answer, text: str) -> Reading:

@@ -24,7 +24,8 @@ AFTER = "|".join(f"(?P<after_{half}>{after})" for half, (_, after) in HALVES.ite
 BARE = "|".join(after for _, after in HALVES.values())
 TIME = re.compile(
     rf"(?:{BEFORE})?\s*(?<![\d:.-])(?P<hour>[01]?\d|2[0-4])"
-    rf"(?::(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)|点(?:(?P<fen>[0-5]?\d)分?|(?P<half>半)|整|钟)?|(?=\s*(?:{BARE}|o'clock)))"
+    rf"(?:[:：](?P<minute>[0-5]\d)(?:[:：][0-5]\d)?(?!\d)|(?:点|时(?![间候段长]))(?:(?P<fen>[0-5]?\d)分?|(?P<half>半)|整|钟)?"
+    rf"|(?=\s*(?:{BARE}|o'clock)))"
     rf"\s*(?:o'clock\s*)?(?:{AFTER})?"
 )
 HAN = "[一二两三四五六七八九]"
@@ -79,6 +80,11 @@ def _hours(hour: int, half: str | None) -> set[int]:
             return {hour % 12 + 12}
         case _:
             return {hour, (hour + 12) % 24}
+
+
+def minutes_apart(some: int, other: int) -> int:
+    """Minutes between two times of day, the shorter way round."""
+    return min((some - other) % 1440, (other - some) % 1440)
 
 
 def dates(text: str) -> Iterator[Date]:

@@ -32,7 +32,7 @@ from homerl.worlds.homeenv.bench.suites import SEED
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
 from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
-from homerl.worlds.simuhome.answers import clock_minutes, expert_reply, goals_answered, names_only_reason
+from homerl.worlds.simuhome.answers import expert_reply, goals_answered, names_only_reason
 from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
 from homerl.worlds.simuhome.bench.suite import flaws, instance_of, make_instance, play_instance, read_episodes
@@ -276,8 +276,10 @@ BRIGHT = question({"room_id": "study_room", "room_state": "illuminance", "direct
                   "infeasible", "qt2")  # fmt: skip
 DAMP = question({"room_id": "study_room", "room_state": "humidity", "direction": "increase", "feasibility": False},
                 "infeasible", "qt2")  # fmt: skip
-CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
-    "type": "absolute_time_mismatch_nonop_multi", "expected_time": "13:25:54", "conflict_time": "13:39:54"})  # fmt: skip
+CLASH = question(GONE | {"when": {"at_tick": 123540}}, "infeasible", "qt4-1", temporal_conflict={
+    "type": "absolute_time_mismatch_nonop_multi", "expected_time": "13:25:54", "conflict_time": "13:39:54",
+    "anchor_end_time": "13:04:54"})  # fmt: skip
+EVERY_TIME = ", ".join(f"{minute // 60 or 12}:{minute % 60:02}" for minute in range(1, 720, 3))
 
 
 @pytest.mark.parametrize(
@@ -323,6 +325,13 @@ CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
         (DAMP, "Everything in the study is already at its maximum.", False),
         (CLASH, "Those times conflict: that would be 1:25 PM, not 1:39 PM. Which one?", True),
         (CLASH, "这两个时间矛盾：应该是13:25。", True),
+        (CLASH, "It is 10:00, the fan is due at 1:26 p.m., the machine ends at 13:04: that conflicts with 1:39.", True),
+        (CLASH, "The times conflict: fan 1: it would be 13:25:54 (2025-08-23T13:25:54), not 13：39.", True),
+        (CLASH, "两个时间矛盾：现在10点，机器13时04分结束，应该是下午1点25分，不是13点39分。", True),
+        (CLASH, "Those times conflict: it would be 13:20 or 13:25.", False),
+        (CLASH, "Those times conflict: it would be 1 p.m. or 1:25 p.m.", False),
+        (CLASH, "这两个时间矛盾：应该是13时20分，或者13时25分。", False),
+        (CLASH, f"The times in your request conflict. Possible times: {EVERY_TIME}. I scheduled nothing.", False),
         (CLASH, "Those times conflict.", False),
         (CLASH, "It is scheduled for 13:25.", False),
         (CLASH, "", False),
@@ -335,14 +344,6 @@ def test_answers_by_rule(episode, text, right):
 def test_a_refusal_that_names_every_reason_names_none():
     text = BASELINES["refuses"]().words
     assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))
-
-
-@pytest.mark.parametrize(
-    ("text", "minutes"),
-    [("13:05", {785}), ("1:05 PM", {785}), ("1 pm", {780}), ("1点05分", {65, 785}), ("12:30", {750, 30}), ("3 fans", set())],
-)  # fmt: skip
-def test_times(text, minutes):
-    assert set(clock_minutes(text)) == minutes
 
 
 @each_group

@@ -6,13 +6,14 @@
   a feasible part of the request asks for.
 
 Invariants: all functions are pure; values come from the simulator, never from the agent; an answer that gives several
-reasons, so as to suit any episode, suits none.
+reasons or guesses several times, so as to suit any episode, suits none.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 from envs.simuhome import load, passage
@@ -22,6 +23,7 @@ from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.language.answers import Answer, phrase_pattern, read_answer
 from homerl.language.grammar import tight
+from homerl.language.moments import minutes_apart, times
 from homerl.worlds.simuhome.languages import grammars, lexicon, shows
 from homerl.worlds.simuhome.speech import (
     HUNDREDTHS,
@@ -36,7 +38,6 @@ from homerl.worlds.simuhome.speech import (
 )
 
 REASONS = ("absent", "limit", "conflict")
-TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
 
 
 def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
@@ -48,7 +49,7 @@ def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) 
     if not text or (episode.meta.case == "infeasible" and (shows("done", text) or stray_changes(episode, final))):
         return (False,) * len(goals)
     if episode.temporal_conflict is not None:
-        return (_disputes_times(episode, text),) * len(goals)
+        return (_disputes_times(episode, start, text),) * len(goals)
     return tuple(_answered(episode, goal, start, final, text) for goal in goals)
 
 
@@ -198,30 +199,37 @@ def _names(flat: str, value: Any) -> Iterator[Answer]:
 # Times
 
 
-def _disputes_times(episode: EpisodeFile, text: str) -> bool:
-    """Whether a text says that the times disagree, and names the true time.
+def _disputes_times(episode: EpisodeFile, start: Home, text: str) -> bool:
+    """Whether a text says that the times disagree, and names the true time and none that the episode does not hold.
 
-    The true time is that of the action, or the end of the programme.
+    The true time is that of the action, or the end of the programme. Otherwise an agent could name one time after the
+    other.
     """
     conflict = episode.temporal_conflict or {}
-    true = conflict.get("expected_time") or conflict.get("anchor_end_time", "")
-    return names_only_reason("conflict", text) and any(_near(true, minutes) for minutes in clock_minutes(text))
+    true = _minute(conflict.get("expected_time") or conflict.get("anchor_end_time", ""))
+    named, known = list(times(text)), {true, *_known_minutes(episode, start)}
+    only_known = all(_near(one, known) for one in named)
+    return names_only_reason("conflict", text) and only_known and any(_near(one, {true}) for one in named)
 
 
-def clock_minutes(text: str) -> Iterator[int]:
-    """The clock times in a text, in minutes of the day. A time without am or pm gives both readings."""
-    for hour, minute, half in TIME.findall(text):
-        at = 60 * (int(hour) % 24) + int(minute or 0)
-        if half:
-            yield 60 * (int(hour) % 12 + (12 if half.lower() == "p" else 0)) + int(minute or 0)
-        else:
-            yield from {at, (at + 720) % 1440} if int(hour) <= 12 else {at}
+def _known_minutes(episode: EpisodeFile, start: Home) -> Iterator[int]:
+    """The times that an honest answer may name: now, those of the request, the anchor's end, and when each goal is due."""
+    yield from (minute for one in times(episode.query) for minute in one)
+    conflict, now = episode.temporal_conflict or {}, start.plan.base_time
+    yield from (_minute(conflict[key]) for key in ("conflict_time", "anchor_end_time") if key in conflict)
+    due = (goal.when.at_tick for goal in episode.eval.goals if goal.when)
+    yield from (60 * at.hour + at.minute for at in (now + timedelta(seconds=start.seconds_at(tick)) for tick in (0, *due)))
 
 
-def _near(time: str, minutes: int) -> bool:
-    hour, minute = (int(part) for part in time.split(":")[:2])
-    away = abs(60 * hour + minute - minutes)
-    return min(away, 1440 - away) <= 1
+def _minute(time: str) -> int:
+    """The minute of the day of a time such as 13:25:54."""
+    hour, minute = time.split(":")[:2]
+    return 60 * int(hour) + int(minute)
+
+
+def _near(meant: Iterable[int], wanted: Iterable[int]) -> bool:
+    """Whether one of the minutes that a time may mean is at most one away from one of the wanted."""
+    return any(minutes_apart(one, other) <= 1 for one in meant for other in wanted)
 
 
 # What was changed
