@@ -341,6 +341,50 @@ def test_answers_by_rule(episode, text, right):
     assert answered(episode, text) is right
 
 
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("absent", "The kitchen doesn't have a fan."),
+        ("absent", "The kitchen doesn’t have a fan."),
+        ("absent", "There's no fan in the kitchen."),
+        ("absent", "There’s no fan in the kitchen."),
+        ("absent", "There is no fan in the kitchen, so it is not possible to do that."),
+        ("absent", "There is no humidifier in the kitchen. I have already checked the other rooms."),
+        ("absent", "No fan exists in the kitchen."),
+        ("absent", "No fan was found in the kitchen."),
+        ("absent", "I don't see a fan in the kitchen."),
+        ("absent", "I can't find a fan in the kitchen."),
+        ("absent", "I didn't find any fan in the kitchen."),
+        ("absent", "The kitchen does not contain a fan."),
+        ("absent", "No device in the kitchen can change the humidity."),
+        ("absent", "None of the devices in the kitchen can change the humidity, so that is impossible."),
+        ("absent", "厨房里没发现风扇，所以不可能做到。"),
+        ("absent", "厨房没装风扇。"),
+        ("absent", "我在厨房看不到风扇，没有任何改动。"),
+        ("limit", "All lights in the kitchen are off already, so it's not possible to make it any darker."),
+        ("limit", "The lights in the kitchen are already off, and there are no other devices that could make it darker."),
+        ("limit", "There's no way to make the kitchen any darker: all lights are off already."),
+        ("limit", "The air conditioner in the kitchen is already cooling, so that is not possible."),
+        ("limit", "厨房的灯已经关了，没有其他设备能让它更暗。"),
+        ("limit", "厨房的灯不能再暗了，这不可能。"),
+        ("conflict", "The times don’t match: it would be 18:50, not 19:00."),
+        ("conflict", "That is impossible: the washer in the kitchen ends at 18:50."),
+        ("conflict", "The washer is already running, and its end at 18:50 contradicts that."),
+        ("conflict", "时间不相符：应该是18:50。"),
+        (None, "There is no fan in the kitchen, and everything else is at its maximum, so it is not possible."),
+        (None, "There's no fan in the kitchen, or it's off already."),
+        (None, "There’s no fan in the kitchen, or the times don’t match."),
+        (None, "All lights are off already, or the times conflict."),
+        (None, "No fan exists in the kitchen, or the times conflict."),
+        (None, "厨房没有风扇，或者时间不相符。"),
+        (None, "厨房看不到风扇，或者已经到最大了。"),
+        (None, "I cannot do that."),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_refusal(reason, text):
+    assert [name for name in ("absent", "limit", "conflict") if names_only_reason(name, text)] == [reason] * bool(reason)
+
+
 def test_a_refusal_that_names_every_reason_names_none():
     text = BASELINES["refuses"]().words
     assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))

@@ -24,7 +24,7 @@ from envs.simuhome.home import Home
 from homerl.language.answers import Answer, phrase_pattern, read_answer
 from homerl.language.grammar import tight
 from homerl.language.moments import minutes_apart, times
-from homerl.worlds.simuhome.languages import grammars, lexicon, shows
+from homerl.worlds.simuhome.languages import grammars, lexicon, plain_text, reasons_in, shows
 from homerl.worlds.simuhome.speech import (
     HUNDREDTHS,
     SCALE,
@@ -36,8 +36,6 @@ from homerl.worlds.simuhome.speech import (
     plain_number,
     plain_speaker,
 )
-
-REASONS = ("absent", "limit", "conflict")
 
 
 def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
@@ -79,7 +77,7 @@ def reason_of(goal: GoalSpec, home: Home) -> str:
 
 def names_only_reason(reason: str, text: str) -> bool:
     """Whether a text gives this reason and none of the others."""
-    return {name for name in REASONS if shows(name, text)} == {reason}
+    return reasons_in(text) == {reason}
 
 
 # Names
@@ -117,7 +115,7 @@ def _kind_names(kind: str) -> list[str]:
 
 
 def _contains_any(text: str, named: Iterable[str]) -> bool:
-    return any(re.search(phrase_pattern(way), text, re.I) for way in named)
+    return any(re.search(phrase_pattern(way.lower()), plain_text(text)) for way in named)
 
 
 # Values

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from pydantic import Field
@@ -29,16 +30,25 @@ class SystemPrompts(Model):
     context: str
 
 
+class WeakSigns(Model):
+    """Signs of a reason that count only if a text shows no other, such as `already` and `impossible`."""
+
+    limit: Patterns = ()
+    absent: Patterns = ()
+    conflict: Patterns = ()
+
+
 class Signs(Model):
     """How a final answer is recognised: reasons why nothing was done, and the claim that something was (`done`).
 
-    The patterns match text in lower case.
+    The patterns match text in lower case, with ' as apostrophe.
     """
 
     absent: Patterns = Field(min_length=1)
     limit: Patterns = Field(min_length=1)
     conflict: Patterns = Field(min_length=1)
     done: Patterns = Field(min_length=1)
+    weak: WeakSigns = WeakSigns()
 
 
 class LanguageFile(GrammarFile):
@@ -77,11 +87,35 @@ def grammars() -> tuple[Grammar, ...]:
     return tuple(map(lexicon, LANGUAGES.paths()))
 
 
+def reasons_in(text: str) -> set[str]:
+    """The reasons that a text gives, in any language: `absent`, `limit`, `conflict`.
+
+    Weak signs count only if there are no others. If several are shown, the first of `WeakSigns` gives the reason: "it is
+    already cooling, so that is not possible" says `limit`.
+    """
+    weak = (name for name in WeakSigns.model_fields if _matches(_weak_patterns(name), text))
+    return {name for name in WeakSigns.model_fields if shows(name, text)} or set(islice(weak, 1))
+
+
 def shows(sign: str, text: str) -> bool:
     """Whether a text shows a sign, such as `absent`, in any language."""
-    return any(pattern.search(text.lower()) for pattern in _patterns(sign))
+    return _matches(_patterns(sign), text)
+
+
+def plain_text(text: str) -> str:
+    """A text in the form that patterns match: in lower case, with ' as apostrophe."""
+    return text.lower().replace("’", "'")
+
+
+def _matches(patterns: Patterns, text: str) -> bool:
+    return any(pattern.search(plain_text(text)) for pattern in patterns)
 
 
 @lru_cache
 def _patterns(sign: str) -> Patterns:
     return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, sign))
+
+
+@lru_cache
+def _weak_patterns(sign: str) -> Patterns:
+    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs.weak, sign))

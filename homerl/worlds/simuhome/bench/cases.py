@@ -21,7 +21,7 @@ from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.contract import Case, Failure
 from homerl.worlds.simuhome.agents import calls_in
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
-from homerl.worlds.simuhome.languages import shows
+from homerl.worlds.simuhome.languages import reasons_in
 
 ACTING_TOOLS = ("execute_command", "write_attribute")
 DIMENSIONS = {
@@ -159,7 +159,7 @@ def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure
     wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
         file["meta"]["query_type"], ("conflict",)
     )
-    if not any(shows(name, said) for name in wanted):
+    if not reasons_in(said) & set(wanted):
         return Failure("CB", "the contradiction is not noticed")
     return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
 
