@@ -544,6 +544,17 @@ def test_instances_stand_under_the_papers_columns():
     assert [instance_of(made(group)).category for group in GROUPS] == suites()["simuhome"][1].printed()["categories"]
 
 
+def test_the_words_suit_names_in_the_plural_and_the_number_one():
+    gone = {"room_id": "kitchen", "device_id": "kitchen_window_covering_controller_1", "asserts": []}
+    file = question(gone | {"device_type": "window_covering_controller"}, "infeasible", "qt3")
+    reply = expert_reply(file, load.start_home(file.initial_home_config), "en")
+    assert reply == "I found no blinds 1 in the kitchen, so I changed nothing." and answered(file, reply)
+    cold = {"attribute": "1.TemperatureControl.TemperatureSetpoint", "value": 100}
+    goal = {"room_id": "kitchen", "device_id": "kitchen_refrigerator_2", "device_type": "refrigerator", "asserts": [cold]}
+    said = request_wordings(question(goal, query_type="qt3"), Voice("en"), "train", 4, random.Random(0))
+    assert all("to 1 °C" in one for one in said)
+
+
 def test_what_the_expert_answers_is_read_as_right():
     for group in GROUPS:
         for seed in range(2):
