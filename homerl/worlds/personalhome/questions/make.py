@@ -70,8 +70,8 @@ def _group(candidate: Candidate) -> str:
 def answered(candidate: Candidate, tables: Tables) -> Question | None:
     """The question of a candidate; None if it has no single answer or too many steps.
 
-    Questions are about memories. If the last day's events or a companion's deeds, which agents see too, would change the
-    answer, there is no question.
+    Questions are about memories. If what else agents see would change the answer, there is no question: the last day's
+    events, a companion's deeds, or that who cooks uses an appliance.
     """
     try:
         found = candidate.program.run(tables)

@@ -8,9 +8,10 @@ so a person with three hobbies has three rows in `hobbies`; tables never change,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from itertools import starmap
 from typing import Any
 
 from envs.homeenv.home_file import home_from_json
@@ -22,6 +23,7 @@ from homerl.worlds.personalhome.questions.scene_tables import scene_tables
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
 TOGETHER = ("travelled", "celebrated")  # what companions did as well
+USES = ("cooked", "adjusted")  # who did so has used the appliance as well
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
 
 
@@ -29,13 +31,13 @@ FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "u
 class Tables:
     """All tables of a household by name, and its clock.
 
-    `told` are the rows of `memories` with everything else that agents are told of the kind: the last day's events, and
-    companions. None if there is nothing else.
+    `told` are the rows of `memories` and `events` with everything else that agents are told of the kind: in memories the
+    last day's events, and in both what companions did, and that who cooks or adjusts uses an appliance.
     """
 
     now: datetime
     rows: Mapping[str, tuple[Row, ...]]
-    told: tuple[Row, ...] | None = None
+    told: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
 
     def edited(self, table: str, id: str, changes: Row | None) -> Tables:
         """The tables with some values of the rows of an id replaced, or without these rows if there are no changes."""
@@ -61,13 +63,15 @@ class Tables:
         return Tables(now, {**self.rows, **older})
 
     def as_told(self) -> Tables:
-        """The tables with everything that is told in place of the memories."""
-        return self if self.told is None else replace(self, rows={**self.rows, "memories": self.told})
+        """The tables with everything that is told in place of the memories and events."""
+        return replace(self, rows={**self.rows, **self.told})
 
 
 def tables_of(household: Household) -> Tables:
     """The tables of a household at its start."""
     now = household.now
+    memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
+    events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
     return Tables(
         now,
         {
@@ -89,12 +93,8 @@ def tables_of(household: Household) -> Tables:
             "pets": tuple(
                 {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
             ),
-            "memories": tuple(
-                _fact_row(f"memory:{n}", memory.time, memory.fact) for n, memory in enumerate(household.memories)
-            ),
-            "events": tuple(
-                _fact_row(f"event:{n}", event.time, event.fact) for n, event in enumerate(household.context.events)
-            ),
+            "memories": tuple(starmap(_fact_row, memories)),
+            "events": tuple(starmap(_fact_row, events)),
             "weather": tuple(
                 {
                     "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]
@@ -104,19 +104,22 @@ def tables_of(household: Household) -> Tables:
             **_devices(household),
             **scene_tables(household),
         },
-        tuple(_told(household)),
+        {"memories": tuple(_told([*memories, *events])), "events": tuple(_told(events))},
     )  # fmt: skip
 
 
-def _told(household: Household) -> Iterator[Row]:
-    """The facts of memories and events, those of trips and celebrations once for each companion, too."""
-    memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
-    events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
-    for id, time, fact in (*memories, *events):
+def _told(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
+    """The rows of facts: of trips and celebrations once for each companion too, of cooking and adjusting also as a use.
+
+    How many minutes such a use took is not told.
+    """
+    for id, time, fact in facts:
         row = _fact_row(id, time, fact)
         yield row
         if fact.kind in TOGETHER:
             yield from ({**row, "who": other} for other in fact.others)
+        if fact.kind in USES and fact.appliance:
+            yield {**row, "kind": "used", "what": None, "value": None, "unit": None}
 
 
 def _fact_row(id: str, time: datetime, fact: Fact) -> Row:

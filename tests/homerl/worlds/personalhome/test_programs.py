@@ -205,7 +205,7 @@ def test_what_has_too_many_steps_is_not_asked():
 def test_what_events_or_companions_would_change_is_not_asked():
     last = Candidate("last_cooked", The(Column(Extreme(BY_ANN, "time"), "what")), {}, "what:cooked")
     event = {**memory(9, "2026-03-10", "cooked", who="a", what="popcorn"), "id": "event:0"}
-    told = replace(TABLES, told=(*TABLES.rows["memories"], event))
+    told = replace(TABLES, told={"memories": (*TABLES.rows["memories"], event)})
     assert answered(last, TABLES).answer == "curry" and answered(last, told) is None
     ill = Candidate("total_ill", Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), {}, "number:day")
     assert answered(ill, told).answer == 8.0, "popcorn is no illness"

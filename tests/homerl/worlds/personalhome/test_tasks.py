@@ -19,6 +19,7 @@ from statistics import fmean
 
 import pytest
 
+from envs.homeenv.home_file import home_from_json
 from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.features import feature_ranking
 from envs.personalhome.generate import HouseholdRecipe, make_household
@@ -54,6 +55,7 @@ ROOT = Path(__file__).parents[4]
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = range(12)
 LIMITS = EpisodeLimits(1, 16, 16)
+USES = ("times", "last_used", "usually_used", "more_often", "place_of_last_used", "last_used_event")  # families about use
 BOUNDS = {"simple": (1, 3), "medium": (4, 5), "hard": (6, 10)}
 both = pytest.mark.parametrize("language", LANGUAGES)
 
@@ -162,6 +164,41 @@ def test_answers_agree_with_answers_by_hand(language):
         families[question.candidate.family] += 1
     for name in ("times", "last_day", "total_used", "last_bought", "who_has_hobby", "age_of_last"):
         assert families[name]
+
+
+def used_by_hand(question, home):
+    """The answer of a question about use, by all that the household is told: who cooks or adjusts uses an appliance."""
+    what = {name: slot.value for name, slot in question.candidate.slots.items()}
+    family, who = question.candidate.family, what.get("who")
+    told = home.context.events if family == "last_used_event" else (*home.memories, *home.context.events)
+    uses = [(one.time, one.fact.who, one.fact.appliance) for one in told if one.fact.kind in ("used", "cooked", "adjusted")]
+    uses = sorted(use for use in uses if use[2] is not None)
+    if family == "last_used_event":
+        return next(by for _, by, appliance in reversed(uses) if appliance == what["what"])
+    by_who = [appliance for _, by, appliance in uses if by == who]
+    if family in ("last_used", "place_of_last_used"):
+        rooms = {device.did: device.room.id for device in home_from_json(home.home).plan.devices}
+        return by_who[-1] if family == "last_used" else rooms[by_who[-1]]
+    if family == "times":
+        return by_who.count(what["deed"].object)
+    if family == "usually_used":
+        return Counter(by_who).most_common(1)[0][0]
+    return abs(len(by_who) - sum(by == what["other"] for _, by, _ in uses))
+
+
+@both
+def test_who_cooks_or_adjusts_has_used_the_appliance(language):
+    families: Counter[str] = Counter()
+    for seed in range(40):
+        home = household(seed, language)
+        tables = tables_of(home)
+        for candidate in candidates(tables):
+            family, deed = candidate.family, candidate.slots.get("deed")
+            about_use = deed.value.kind == "used" if deed else family.endswith(("_used", "used_event"))
+            if about_use and family in USES and (question := answered(candidate, tables)):
+                assert used_by_hand(question, home) == question.answer, (seed, question.candidate)
+                families[family] += 1
+    assert all(families[name] > 3 for name in USES), families
 
 
 @both
