@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 
-from homerl.language.numbers import VALUES, numbers, spelt_out
+from homerl.language.numbers import HAN_DIGITS, VALUES, numbers, spelt_out
 
 MONTHS = "january february march april may june july august september october november december".split()
 WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
@@ -72,11 +72,13 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
     ("litre", 0.001, r"ml\b|millilit(?:re|er)s?\b|毫升"),
     ("litre", 1, r"l\b|lit(?:re|er)s?\b|升"),
     ("lux", 1, r"lux\b|lx\b|勒克斯"),
+    ("times", 1, r"times?\b|次"),
     ("dollar", 1, r"dollars?\b|usd\b|美元"),
     ("yuan", 1, r"yuan\b|cny\b|rmb\b|块钱|元"),
     ("", 1, "[个盏台间只把扇处部套户种条张座支位名口匹]"),  # Chinese measure words name no unit
 )  # fmt: skip
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
+REPEATED = {"once": "1 times", "twice": "2 times"}
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}
 PREFIX = re.compile("(" + "|".join(map(re.escape, sorted(BEFORE, key=len, reverse=True))) + ") ?$")
 # A span begins where its first number does: tried at each digit, a long number would take the square of its length.
@@ -94,7 +96,7 @@ YES, NO = {"yes", "true", "yeah", "是", "是的", "对", "对的"}, {"no", "fal
 def normal(text: str) -> str:
     """The text in the one form of all texts that say the same by rules; see the module."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip()
-    parts = MOMENT.split(_moments(text))  # moments stand at odd places
+    parts = MOMENT.split(_moments(_whole_number(text)))  # moments stand at odd places
     text = " ".join(part if at % 2 else _quantities(part) for at, part in enumerate(parts))
     text = SPAN.sub(lambda found: f"{_digits(float(found[1]) + float(found[2]))} minute", text)
     words = TOKEN.findall(re.sub(r"(?<=\w)'(?=\w)", "", text))
@@ -169,6 +171,14 @@ def _whole(text: str) -> int:
 
 
 # numbers
+
+
+def _whole_number(text: str) -> str:
+    """The text with what is a number only as a whole text, such as "once" or 三天, in digits."""
+    said = text.strip(" .。!")
+    if said[:1] in HAN_DIGITS and UNIT.fullmatch(said, 1):
+        return f"{HAN_DIGITS[said[0]]}{said[1:]}"
+    return REPEATED.get(said, text)
 
 
 def _quantities(text: str) -> str:
