@@ -177,7 +177,8 @@ def of_weather(tables: Tables) -> Iterator[Candidate]:
     """The weather outside and the air inside."""
     for row in tables.rows["weather"]:
         one = Where(Where(Table("weather"), "side", row["side"]), "quantity", row["quantity"])
-        yield Candidate(f"weather_{row['side']}_{row['quantity']}", The(Column(one, "value")), {}, _number(row["unit"]))
+        kind = "share" if row["quantity"] == "sunny" else _number(row["unit"])
+        yield Candidate(f"weather_{row['side']}_{row['quantity']}", The(Column(one, "value")), {}, kind)
 
 
 @family

@@ -148,7 +148,7 @@ def _near(kind: str, right: Any, rng: random.Random) -> list[Any]:
     if isinstance(right, date):
         return [right + timedelta(days=days) for days in _around(NEAR_DAYS, WRONG * max(NEAR_DAYS), rng)]
     if isinstance(right, int | float):
-        share = isinstance(right, float) and 0 <= right < 1
+        share = kind == "share" or (isinstance(right, float) and 0 <= right < 1)
         scale = 0.1 if share else 1
         below = WRONG if right < 0 else int(round(right / scale, 6))  # how many lie below, down to 0
         above = int(round((1 - right) / scale, 6)) if share else WRONG

@@ -92,6 +92,8 @@ class Wording:
             return tuple(dict.fromkeys((room.name, self.words.place(room), self.words.inside(room), value)))
         if kind in COUNTS:
             return (_number(value), str(phrases(self.household.language)[kind]).format(n=_number(value)))
+        if kind == "share":
+            return (_number(value), f"{100 * value:g} %")
         if kind.startswith("number:"):
             unit = kind.removeprefix("number:")
             known = unit in self.words.units

@@ -224,5 +224,6 @@ def test_the_right_number_has_any_place_among_the_wrong_ones():
         places[sum(value < 20 for value in wrong)] += 1
     assert set(places) == set(range(5)) and max(places.values()) < 140
     for seed in range(50):
-        assert all(0 <= value <= 1 for value in _near("number", 0.8, random.Random(seed)))
+        shares = [*_near("number", 0.8, random.Random(seed)), *_near("share", 1.0, random.Random(seed))]
+        assert all(0 <= value <= 1 for value in shares)
         assert min(_near("times", 1, random.Random(seed))) >= 0

@@ -31,7 +31,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.worlds.personalhome.answers import matches
+from homerl.worlds.personalhome.answers import matches, verdict_of_rules
 from homerl.worlds.personalhome.author import MARGIN, draw_task, grounding_task, make_blueprint
 from homerl.worlds.personalhome.baselines import BASELINES, Constant
 from homerl.worlds.personalhome.bench.scenes import FAMILIES, filmed_household
@@ -232,6 +232,15 @@ def test_what_a_tool_shows_is_a_right_answer(language):
     assert shown_numbers > 200
 
 
+@both
+def test_a_share_is_said_in_percent_as_well(language):
+    home = household(0, language)
+    question = next(questions(home, random.Random(0), ["weather_outdoor_sunny"]))
+    variants = Wording(home).answers(question.candidate.answer, 0.27)
+    for said, verdict in ((0.27, "right"), ("27%", "right"), ("27 percent", "right"), ("28 %", "wrong"), ("0.28", "wrong")):
+        assert verdict_of_rules(said, variants) == verdict, said
+
+
 # Counterfactuals
 
 
@@ -333,7 +342,7 @@ def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
         assert len(wrong) == 4 and len({normal(text) for text in (*wrong, right[0])}) == 5
         assert not any(matches(text, right) for text in wrong), (wrong, right)
         numbers = [any(character.isdigit() for character in text) for text in (*wrong, right[0])]
-        if question.candidate.answer.startswith(("number", "date", "times", "years", "span")):
+        if question.candidate.answer.startswith(("number", "share", "date", "times", "years", "span")):
             assert all(numbers)
     assert found > 40
 
