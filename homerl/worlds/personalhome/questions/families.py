@@ -8,6 +8,7 @@ sentence names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -90,10 +91,11 @@ def _people(tables: Tables) -> list[str]:
     return [row["who"] for row in tables.rows["members"]]
 
 
-def _deeds(tables: Tables) -> list[tuple[str, Deed]]:
-    """Everything that somebody did and remembers, with the person; each once."""
-    done = [(row["who"], Deed(row["kind"], row[_object(row["kind"])])) for row in tables.rows["memories"] if _is_deed(row)]
-    return list(dict.fromkeys(done))
+def _deeds(tables: Tables) -> Counter[tuple[str, Deed]]:
+    """How often somebody did, and remembers, each deed."""
+    return Counter(
+        (row["who"], Deed(row["kind"], row[_object(row["kind"])])) for row in tables.rows["memories"] if _is_deed(row)
+    )
 
 
 def _is_deed(row: Row) -> bool:
@@ -197,10 +199,24 @@ def of_lives(tables: Tables) -> Iterator[Candidate]:
 @family
 def of_times(tables: Tables) -> Iterator[Candidate]:
     """How often a person did something, and when last."""
-    for who, deed in _deeds(tables):
+    deeds = _deeds(tables)
+    counted = _counted(deeds)
+    for who, deed in deeds:
         slots = {"who": _person(who), "deed": Slot("deed", deed)}
-        yield Candidate("times", Count(_of(deed, who)), slots, "times")
+        if (who, deed) in counted:
+            yield Candidate("times", Count(_of(deed, who)), slots, "times")
         yield Candidate("last_day", _latest(_of(deed, who), "date"), slots, "date")
+
+
+def _counted(deeds: Counter[tuple[str, Deed]]) -> set[tuple[str, Deed]]:
+    """The deeds whose count is asked for: of those that were done once only as many as were done twice.
+
+    Most were done once, so 1 would be a good guess.
+    """
+    once = [deed for deed, count in deeds.items() if count == 1]
+    twice = sum(count == 2 for count in deeds.values())
+    often = {deed for deed, count in deeds.items() if count > 1}
+    return often | {once[at * len(once) // twice] for at in range(twice) if once}
 
 
 @family

@@ -195,6 +195,15 @@ def test_every_candidate_names_what_it_asks_about():
     assert len(times) == 1 and answered(times[0], TABLES).answer == 2
 
 
+@pytest.mark.parametrize(("once", "twice", "asked"), [(0, 3, 0), (9, 0, 0), (9, 3, 3), (2, 3, 2)])
+def test_what_was_done_once_is_counted_no_more_often_than_what_was_done_twice(once, twice, asked):
+    done = [f"dish {at}" for at in range(once)] + [f"meal {at}" for at in range(twice)] * 2 + ["feast"] * 5
+    memories = tuple(memory(n, "2025-01-05", "cooked", who="a", what=what) for n, what in enumerate(done))
+    tables = replace(TABLES, rows={**TABLES.rows, "memories": memories})
+    counts = Counter(one.program.run(tables).value for one in candidates(tables) if one.family == "times")
+    assert (counts[1], counts[2], counts[5]) == (asked, twice, 1)
+
+
 def test_what_has_too_many_steps_is_not_asked():
     rows: Any = MEMORIES
     for _ in range(11):
