@@ -1,19 +1,19 @@
 """Counterfactuals: one factor of a household is changed, and the program runs again (PersonalHomeBench 3.2, I.2).
 
 Invariants: an edit changes one factor, and nothing that does not exist comes into being; whether the answer changes is
-computed. An edit that leaves no single answer is no counterfactual.
+computed. An edit that leaves no single answer, or one that what else is told would change, is no counterfactual.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
 from homerl.worlds.personalhome.questions.families import DONE, OBJECT, Deed, Slot
-from homerl.worlds.personalhome.questions.programs import Expression, NoAnswer
+from homerl.worlds.personalhome.questions.programs import Expression, NoAnswer, settled
 from homerl.worlds.personalhome.questions.tables import Row, Tables
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
@@ -78,7 +78,7 @@ def counterfactuals(
     outcomes: dict[bool, Counterfactual] = {}
     for _, edit in drawn:
         try:
-            answer = program.run(edit.tables).value
+            answer = settled(program, edit.tables).value
         except NoAnswer:
             continue
         changed = answer != base.value
@@ -220,12 +220,13 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
             }  # fmt: skip
             yield row["id"], Edit("value", "state_value", slots, tables.with_row("states", row, {"value": value}))
     for row in tables.rows["sensors"]:
-        known = tuple(one for one in tables.rows["events"] if one["sensor"] != row["sensor"])
-        edited = _with(tables.edited("readings", f"state:{row['sensor']}", None), "events", known)
-        lost = (one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"])
+        lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]
+        edited = tables.edited("readings", f"state:{row['sensor']}", None)
+        for id in lost:
+            edited = edited.edited("events", id, None)
         slots = {"sensor": Slot("sensor", row["sensor"])}
-        yield next(lost, row["id"]), Edit("sensor", "sensor_fault", slots, edited)
+        yield next(iter(lost), row["id"]), Edit("sensor", "sensor_fault", slots, edited)
 
 
 def _with(tables: Tables, table: str, rows: tuple[Row, ...]) -> Tables:
-    return Tables(tables.now, {**tables.rows, table: rows})
+    return replace(tables, rows={**tables.rows, table: rows})

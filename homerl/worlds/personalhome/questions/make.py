@@ -19,7 +19,7 @@ from homerl.worlds.personalhome.questions import relative_edits as _relative_edi
 from homerl.worlds.personalhome.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
 from homerl.worlds.personalhome.questions.edits import Counterfactual, Edit, counterfactuals
 from homerl.worlds.personalhome.questions.families import Candidate, candidates
-from homerl.worlds.personalhome.questions.programs import Difficulty, NoAnswer, difficulty
+from homerl.worlds.personalhome.questions.programs import Difficulty, NoAnswer, difficulty, settled
 from homerl.worlds.personalhome.questions.scene_words import elsewhere, in_scene
 from homerl.worlds.personalhome.questions.tables import Tables, tables_of
 from homerl.worlds.personalhome.questions.wording import SCENE, WHAT, Wording
@@ -74,11 +74,8 @@ def answered(candidate: Candidate, tables: Tables) -> Question | None:
     events, a companion's deeds, or that who cooks uses an appliance.
     """
     try:
-        found = candidate.program.run(tables)
-        told = candidate.program.run(tables.as_told())
+        found = settled(candidate.program, tables)
     except NoAnswer:
-        return None
-    if found.value != told.value:
         return None
     level = difficulty(candidate.program)
     return Question(candidate, level, found.value, tuple(sorted(found.evidence)), tables) if level else None

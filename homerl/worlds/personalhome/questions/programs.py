@@ -58,6 +58,14 @@ class Expression:
                 yield from part.parts()
 
 
+def settled(program: Expression, tables: Tables) -> Found:
+    """What a program finds. Raises `NoAnswer` as well if everything that agents are told would give another answer."""
+    found = program.run(tables)
+    if program.run(tables.as_told()).value != found.value:
+        raise NoAnswer("what else is told changes the answer")
+    return found
+
+
 def steps(program: Expression) -> int:
     """The number of operations. Naming a table and saying that there is one value are none."""
     return sum(not isinstance(part, Table | The) for part in program.parts())

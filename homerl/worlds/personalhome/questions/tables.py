@@ -40,13 +40,13 @@ class Tables:
     told: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
 
     def edited(self, table: str, id: str, changes: Row | None) -> Tables:
-        """The tables with some values of the rows of an id replaced, or without these rows if there are no changes."""
-        kept = self.rows[table]
-        if changes is None:
-            kept = tuple(row for row in kept if row["id"] != id)
-        else:
-            kept = tuple({**row, **changes} if row["id"] == id else row for row in kept)
-        return replace(self, rows={**self.rows, table: kept})
+        """The tables with some values of the rows of an id replaced, or without these rows if there are no changes.
+
+        What is told of this row changes, too, where it has the value that the row had: a companion stays who it is.
+        """
+        old = next((row for row in self.rows[table] if row["id"] == id), {})
+        told = {name: _edited(rows, id, changes, old) for name, rows in self.told.items()}
+        return replace(self, rows={**self.rows, table: _edited(self.rows[table], id, changes, old)}, told=told)
 
     def with_row(self, table: str, row: Row, changes: Row) -> Tables:
         """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
@@ -60,11 +60,21 @@ class Tables:
         }
         leap_day = (self.now.month, self.now.day) == (2, 29)
         now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
-        return Tables(now, {**self.rows, **older})
+        return replace(self, now=now, rows={**self.rows, **older})
 
     def as_told(self) -> Tables:
         """The tables with everything that is told in place of the memories and events."""
         return replace(self, rows={**self.rows, **self.told})
+
+
+def _edited(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tuple[Row, ...]:
+    """The rows with those of an id changed where they have an old value, or without them if there are no changes."""
+    if changes is None:
+        return tuple(row for row in rows if row["id"] != id)
+    return tuple(
+        {**row, **{name: new for name, new in changes.items() if row[name] == old[name]}} if row["id"] == id else row
+        for row in rows
+    )
 
 
 def tables_of(household: Household) -> Tables:

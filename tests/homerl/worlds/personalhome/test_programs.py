@@ -28,6 +28,7 @@ from homerl.worlds.personalhome.questions.programs import (
     Where,
     YearsSince,
     difficulty,
+    settled,
     steps,
 )
 from homerl.worlds.personalhome.questions.relative_edits import of_others, of_shifts
@@ -218,6 +219,31 @@ def test_what_events_or_companions_would_change_is_not_asked():
     assert answered(last, TABLES).answer == "curry" and answered(last, told) is None
     ill = Candidate("total_ill", Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), {}, "number:day")
     assert answered(ill, told).answer == 8.0, "popcorn is no illness"
+
+
+def test_an_edit_changes_what_is_told_as_well():
+    trip = memory(7, "2025-06-01", "travelled", who="a", what="paris", value=3.0)
+    event = {**memory(9, "2026-03-10", "cooked", who="b", what="popcorn"), "id": "event:0"}
+    memories = (*TABLES.rows["memories"], trip)
+    tables = Tables(
+        TABLES.now, {**TABLES.rows, "memories": memories, "events": (event,)},
+        {"memories": (*memories, {**trip, "who": "b"}, event), "events": (event,)},
+    )  # fmt: skip
+
+    def told(edited, id, table="memories"):
+        return [(row["who"], row["value"]) for row in edited.as_told().rows[table] if row["id"] == id]
+
+    trips = Count(Where(Where(MEMORIES, "kind", "travelled"), "who", "a"))
+    assert settled(trips, tables).value == 1
+    other = tables.edited("memories", "memory:7", {"who": "c", "value": 5.0})
+    assert told(other, "memory:7") == [("c", 5.0), ("b", 5.0)], "the companion travelled as long"
+    assert told(tables.edited("memories", "memory:7", None), "memory:7") == []
+    by_ann = tables.edited("events", "event:0", {"who": "a"})
+    assert told(by_ann, "event:0") == told(by_ann, "event:0", "events") == [("a", None)]
+    last = The(Column(Extreme(BY_ANN, "time"), "what"))
+    assert settled(last, tables.later(2)).value == "curry"
+    with pytest.raises(NoAnswer):
+        settled(last, by_ann)
 
 
 def test_only_a_leap_day_moves():

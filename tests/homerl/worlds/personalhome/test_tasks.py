@@ -254,7 +254,10 @@ def test_one_of_two_counterfactuals_changes_the_answer(language):
         pairs += 1
         assert sorted(one.changed for one in pair) == [False, True]
         for one in pair:
-            value = question.candidate.program.run(one.edit.tables).value
+            program, edited = question.candidate.program, one.edit.tables
+            value = program.run(edited).value
+            assert {row["id"] for row in edited.rows["memories"]} <= {row["id"] for row in edited.told["memories"]}
+            assert program.run(edited.as_told()).value == value, "events and companions make no difference"
             assert value == one.answer and (value != question.answer) is one.changed
             assert len(set(map(id, one.edit.tables.rows.values())) - set(map(id, tables_of(home).rows.values()))) >= 1
     assert pairs > 20
