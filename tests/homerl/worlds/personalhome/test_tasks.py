@@ -119,6 +119,25 @@ def test_every_question_assumption_and_answer_has_words(language):
     assert frames == set(phrases(language)["edits"])
 
 
+def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
+    """The blinds and the lights have no form of their own, and "accountant" stands without an article."""
+    texts, things = set(), set()
+    for seed in range(20):
+        home = household(seed, "en")
+        wording, tables = Wording(home), tables_of(home)
+        texts |= {text for one in candidates(tables) for text in wording.questions(one)}
+        groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
+        groups["occupations"] = vocabulary().keys("occupations")
+        drawn = edits(tables, groups, random.Random(seed))
+        texts |= {wording.assumption(edit, random.Random(seed)) for _, edit in drawn}
+        things |= {name for name in wording.cast.devices.values() if name.endswith(("blinds", "lights", "sprinklers"))}
+    many = "|".join(map(re.escape, things))
+    singular = re.compile(rf"\b(?:is|was|does) the (?:{many})\b")
+    assert len(things) > 1 and not [text for text in texts if singular.search(text)]
+    jobs = "|".join(vocabulary().keys("occupations"))
+    assert not [text for text in texts if re.search(rf"\b(?:as|Who is) (?:{jobs})\b", text)]
+
+
 @both
 def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_steps(language):
     for home, _, question in asked(language):
