@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from envs.simuhome import load, passage
@@ -98,6 +99,14 @@ def names_kind(text: str, kind: str) -> bool:
 
     The name of another kind is not its name, even if it contains it: a dimmer light (调光灯) is no light (灯).
     """
+    for longer in _longer_names(kind):
+        text = longer.sub(" ", text)
+    return _contains_any(text, _kind_names(kind))
+
+
+@lru_cache
+def _longer_names(kind: str) -> tuple[re.Pattern[str], ...]:
+    """The names of other kinds that contain one of this kind, the longest first."""
     names = _kind_names(kind)
     others = {
         longer
@@ -105,9 +114,8 @@ def names_kind(text: str, kind: str) -> bool:
         for longer in _kind_names(key.removeprefix("kind."))
         if longer not in names and _contains_any(longer, names)
     }
-    for longer in sorted(others, key=len, reverse=True):
-        text = re.sub(phrase_pattern(longer), " ", text, flags=re.I)
-    return _contains_any(text, names)
+    longest_first = sorted(others, key=lambda name: (-len(name), name))
+    return tuple(re.compile(phrase_pattern(longer), re.I) for longer in longest_first)
 
 
 def _kind_names(kind: str) -> list[str]:
@@ -115,7 +123,8 @@ def _kind_names(kind: str) -> list[str]:
 
 
 def _contains_any(text: str, named: Iterable[str]) -> bool:
-    return any(re.search(phrase_pattern(way.lower()), plain_text(text)) for way in named)
+    text = plain_text(text)
+    return any(re.search(phrase_pattern(way.lower()), text) for way in named)
 
 
 # Values

@@ -108,7 +108,8 @@ def plain_text(text: str) -> str:
 
 
 def _matches(patterns: Patterns, text: str) -> bool:
-    return any(pattern.search(plain_text(text)) for pattern in patterns)
+    text = plain_text(text)
+    return any(pattern.search(text) for pattern in patterns)
 
 
 @lru_cache
