@@ -92,7 +92,7 @@ SPANS = {  # phrases that the rules for numbers do not read, and what replaces t
 }
 AMOUNT = rf"(?:(?<![a-z0-9_.:-])\d{{1,6}}(?:\.\d{{1,6}})?|\b{SPELT}|{HANZI})"
 PARTS = {"hour": UNITS["hour"], "minute": rf"{UNITS['minute']}|分(?!之)", "second": UNITS["second"]}
-NO_SIGN = "(?<![点零〇一二两三四五六七八九十百负])(?<!minus )(?<!negative )"
+NO_SIGN = "(?<![点零〇一二两三四五六七八九十百千万负])(?<!minus )(?<!negative )"
 DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
     (long, short): re.compile(
         rf"{NO_SIGN}({AMOUNT})[ -]?(?:{PARTS[long]}) ?[,，]? ?(?:and |零|又)?"
