@@ -25,6 +25,7 @@ HEAT_PUMP_RANGES = {
     ("DeviceEnergyManagement", "AbsMinPower"): (1000000, 8000000),
     ("DeviceEnergyManagement", "AbsMaxPower"): (1000000, 8000000),
 }
+NO_CURRENT = (0, 3)  # PowerSourceStatusEnum: UNSPECIFIED, UNAVAILABLE
 _INTEGER = TypeAdapter(int)
 
 
@@ -61,9 +62,15 @@ def _endpoint_of(given: Any) -> Any:
     return int(given) if isinstance(given, (int, float)) and given == int(given) else given
 
 
-def _check_power_adjustment(home: Home, device: Device) -> None:
-    """Refuse to move a heat pump's setpoint while it can adjust its power. A capability from a file is no structure."""
-    if "DeviceEnergyManagement" in device.type.endpoint_of:
+def _check_heat_pump_command(home: Home, device: Device, cluster: str, command: Any) -> None:
+    """Refuse what a heat pump without current does not do, and in strict mode to move its setpoint while it can adjust its
+    power. A capability from a file is no structure.
+    """
+    if cluster not in ("DeviceEnergyManagement", "Thermostat"):
+        return
+    status = home.view(device.id, "PowerSource")["Status"]
+    refuse_unless(status not in NO_CURRENT, "DEPENDENCY_VIOLATION", f"{device.id} has no current")
+    if (cluster, command) == ("Thermostat", "SetpointRaiseLower") and home.plan.strict:
         capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
         refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
 
@@ -95,8 +102,8 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
             raise Unhandled(f"an argument has a reserved name: {sorted(reserved)}")
     if not isinstance(cluster_id, str):
         raise OperationError("CLUSTER_NOT_FOUND")
-    if command_id == "SetpointRaiseLower" and cluster_id == "Thermostat" and home.plan.strict:
-        _check_power_adjustment(home, device)
+    if device.type.name == "heat_pump":
+        _check_heat_pump_command(home, device, cluster_id, command_id)
     try:
         parameters = device.type.at_any_time.get((endpoint_id, cluster_id, command_id))
     except TypeError:  # a list cannot be looked up
@@ -148,7 +155,7 @@ def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     if device.type.guarded:
         _check_guarded(home, device, endpoint_id, cluster_id, attribute_id)
     if device.type.name == "heat_pump":
-        _check_heat_pump(cluster_id, attribute_id, value)
+        _check_heat_pump_write(cluster_id, attribute_id, value)
     cluster = _require_cluster(device, endpoint_id, cluster_id)
     view = ClusterView(home, device, endpoint_id, cluster_id)
     try:
@@ -167,7 +174,7 @@ def _check_guarded(home: Home, device: Device, endpoint: Any, cluster: Any, attr
         refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
 
 
-def _check_heat_pump(cluster: Any, attribute: Any, value: Any) -> None:
+def _check_heat_pump_write(cluster: Any, attribute: Any, value: Any) -> None:
     if (cluster, attribute) == ("Thermostat", "SystemMode"):
         known = is_number(value) and value in (0, 1, 3, 4)
         refuse_unless(known, "VALIDATION_ERROR", "SystemMode is one of 0, 1, 3, 4")

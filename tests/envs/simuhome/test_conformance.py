@@ -199,6 +199,17 @@ def test_a_heat_pump_that_adjusts_its_power_refuses_before_it_looks(strict, stat
     assert [*answers, hand.do("Thermostat", "Other", 0)] == statuses
 
 
+@each_mode
+@pytest.mark.parametrize(
+    ("status", "code"), [(0, 400), (1, 404), (2, 404), (3, 400)]
+)  # UNSPECIFIED, ACTIVE, STANDBY, UNAVAILABLE
+def test_a_loaded_heat_pump_without_current_refuses_before_it_looks(strict, status, code):
+    hand = hand_of("heat_pump", {"1.PowerSource.Status": status}, strict)
+    assert [hand.do(cluster, "Other", 4) for cluster in ("Thermostat", "DeviceEnergyManagement")] == [code] * 2
+    assert hand.do("PowerSource", "Other", 1) == 404
+    assert hand.write("Thermostat", "SystemMode", 4, 4)["new_value"] == 4
+
+
 @pytest.mark.parametrize(("strict", "answer"), [(True, None), (False, 400)])
 def test_a_washer_that_is_off_forgets_its_spin_speed(strict, answer):
     hand = hand_of("laundry_washer", ON, strict)
