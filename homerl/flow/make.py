@@ -91,7 +91,7 @@ class Maker:
         except (WorldError, AgentFault) as error:
             fault = fault_of(error)
             return Made([], self._line(index, Outcome.of(fault.boundary)) | record | {"fault": fault.reason}, dropped)
-        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
+        kept = sorted(found, key=lambda trajectory: (trajectory.valid, len(trajectory.steps)))[: self.config.per_blueprint]
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 

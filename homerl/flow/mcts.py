@@ -1,12 +1,14 @@
 """MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
 
-Invariants: the result is a pure function of blueprint, agent, users and configuration; every returned trajectory is valid
-and meets all of Φ; every simulated node is kept, unless another has the same effect; a user that leaves its role counts
-against nobody: another user speaks in its place, and if none is left, the prefix gets no continuation.
+Invariants: the result is a pure function of blueprint, agent, users and configuration; every returned trajectory meets all
+of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which guides no search; every simulated node is
+kept, unless another has the same effect; a user that leaves its role counts against nobody: another user speaks in its
+place, and if none is left, the prefix gets no continuation.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -37,6 +39,14 @@ class SearchConfig(Model):
         "first",
         description="When a child is chosen that has no visit yet: `first` before all others, `mean` as if it were worth "
         "the mean reward at its parent.",
+    )
+    recoveries: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the blueprints, drawn by their seeds, in which dialogues go on after a refused call. The "
+        "shortest one in which the agent then puts it right, with nothing else changed and nobody asked again, is kept "
+        "first, beside a dialogue without a refusal. SFT does not learn the refused messages. 0 is the paper's search.",
     )
 
 
@@ -76,23 +86,34 @@ async def forest(
     """Search one tree after the other, each with its own players, and return trajectories and statistics.
 
     The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
-    one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once.
+    one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
     """
     stats, found = TreeStats(), dict[tuple, Trajectory]()
+    forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
 
     def goes_on() -> bool:
         """Whether another rollout is allowed."""
         return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
 
     for players in takewhile(lambda _: goes_on(), participants):
-        root = Node(begin(blueprint, limits))
+        root = Node(begin(blueprint, limits), forgiving=forgiving)
         while root.passable and goes_on():
             for trajectory in await _rollout(root, players, config, stats):
                 found.setdefault(_deeds(trajectory), trajectory)
         _count(root, stats)
-    stats.merged += stats.successes - len(found)
+    stats.merged += stats.successes + stats.recovered - len(found)
     stats.grounded = stats.successes
-    return list(found.values()), stats
+    verified = [trajectory for trajectory in found.values() if trajectory.valid]
+    return [*_recovery(found.values(), verified), *verified], stats
+
+
+def _recovery(found: Iterable[Trajectory], verified: Sequence[Trajectory]) -> list[Trajectory]:
+    """The shortest trajectory that only its refused calls tell from the `verified` ones, if there is one: it changed nothing
+    else, and has no more turns than they need.
+    """
+    turns = min((len(trajectory.turns()) for trajectory in verified), default=0)
+    alike = [one for one in found if not one.valid and one.clean and len(one.turns()) <= turns]
+    return sorted(alike, key=lambda trajectory: len(trajectory.steps))[:1]
 
 
 def _deeds(trajectory: Trajectory) -> tuple:
@@ -102,17 +123,19 @@ def _deeds(trajectory: Trajectory) -> tuple:
 
 
 async def _rollout(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
-    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it is verified."""
+    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it meets all of Φ."""
     path = await _path(root, players, config, stats)
     if not path[-1].terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
         close(path)  # no continuation from here, and not the agent's fault
         return []
     leaf = path[-1].episode
-    success = leaf.outcome is Outcome.SUCCESS and leaf.valid
-    backpropagate(path, float(success))
+    success = leaf.outcome is Outcome.SUCCESS
+    verified = success and leaf.valid
+    backpropagate(path, float(verified))
     stats.rollouts += 1
-    stats.successes += success
-    stats.first += success and stats.rollouts == 1
+    stats.successes += verified
+    stats.recovered += success and not verified
+    stats.first += verified and stats.rollouts == 1
     stats.steps_linear += len(leaf.steps)
     stats.calls_linear += sum(node.requests for node in path[1:])
     stats.tokens_linear += sum(node.cost for node in path)

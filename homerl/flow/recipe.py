@@ -61,7 +61,9 @@ class SynthesisConfig(Model):
     expert: ExpertConfig = Field(ExpertConfig(), description="How the scripted expert works and errs.")
     search: SearchConfig = Field(SearchConfig(), description="The tree search over dialogues.")
     limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode.")
-    per_blueprint: int = Field(2, ge=1, description="Most trajectories that are kept of one blueprint, shortest first.")
+    per_blueprint: int = Field(
+        2, ge=1, description="Most trajectories that are kept of one blueprint: a recovery, then the shortest."
+    )
     shard: int = Field(
         50,
         ge=1,

@@ -19,8 +19,8 @@ from homerl.measure.text_diversity import TextDiversity
 from homerl.play.trajectory import Outcome, read_rows
 
 SUMS = (
-    "rollouts", "successes", "first", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls", "calls_linear",
-    "sampled", "tokens", "tokens_linear",
+    "rollouts", "successes", "first", "recovered", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls",
+    "calls_linear", "sampled", "tokens", "tokens_linear",
 )  # fmt: skip
 BINS = 10
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter

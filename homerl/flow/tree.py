@@ -33,7 +33,8 @@ class Role(Enum):
 class Node:
     """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ.
 
-    `pending` is a candidate that has not taken effect yet; `merged` counts children that were merged into siblings.
+    `pending` is a candidate that has not taken effect yet; `merged` counts children that were merged into siblings. A
+    dialogue goes on after a refused call if its nodes are `forgiving`.
     """
 
     episode: Episode
@@ -46,6 +47,7 @@ class Node:
     requests: int = 1
     effect: Hashable = None
     merged: int = 0
+    forgiving: bool = False
 
     @property
     def role(self) -> Role:
@@ -69,12 +71,14 @@ class Node:
 
     @property
     def terminal(self) -> bool:
-        """Whether the episode has ended, or contains a violation; R is then 0 whatever follows (eq. 4)."""
-        return self.episode.outcome is not None or not self.episode.valid
+        """Whether the episode has ended, or contains a violation, since R is then 0 whatever follows (eq. 4)."""
+        return self.episode.outcome is not None or not (self.forgiving or self.episode.valid)
 
     def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
         """Add one child for each candidate."""
-        self.children = [Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c)) for c in candidates]
+        self.children = [
+            Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c), forgiving=self.forgiving) for c in candidates
+        ]
 
     def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
         """Enter the selected child; None if all remaining children were merged into their siblings."""

@@ -11,12 +11,14 @@ class TreeStats:
 
     A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
     cost one by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a
-    home confirms. `first` counts successes of the first rollout of a search (0 or 1).
+    home confirms. `first` counts successes of the first rollout of a search (0 or 1). `recovered` counts dialogues that met
+    all goals after a refused call.
     """
 
     rollouts: int = 0
     successes: int = 0
     first: int = 0
+    recovered: int = 0
     nodes: int = 0
     steps_run: int = 0
     steps_linear: int = 0

@@ -69,9 +69,32 @@ def said_before(messages: Iterable[Message], steps: int) -> int:
     return max(0, len([message for message in messages if message["role"] == "assistant"]) - steps)
 
 
-def given_in(row: Mapping[str, Any]) -> int:
-    """`said_before` of a row of data; 0 if the row has no steps, since all messages are then the assistant's own."""
-    return said_before(row["messages"], len(json.loads(row["steps"]))) if row.get("steps") else 0
+def unlearnt_in(row: Mapping[str, Any]) -> list[int]:
+    """Which of the assistant's messages, by number, are not to be learnt from a row of data.
+
+    These are those that it is said to have sent before it played, and those whose calls were refused or failed, if the
+    dialogue says so. All messages of a row without steps are the assistant's own.
+    """
+    steps = json.loads(row["steps"]) if row.get("steps") else []
+    given = said_before(row["messages"], len(steps)) if steps else 0
+    told = _told(row["messages"])[given:]
+    mistakes = (
+        number
+        for number, (step, heard) in enumerate(zip(steps, told), given)
+        if (step["facts"]["blocked"] or step["facts"]["error"]) and heard == step["observations"]
+    )
+    return [*range(given), *mistakes]
+
+
+def _told(messages: Iterable[Message]) -> list[list[str]]:
+    """What the tools answered to each of the assistant's messages."""
+    told: list[list[str]] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            told.append([])
+        elif message["role"] == "tool" and told:
+            told[-1].append(message["content"])
+    return told
 
 
 def all_valid(steps: Iterable[Step]) -> bool:

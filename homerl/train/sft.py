@@ -1,7 +1,8 @@
 """Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
 
 Invariants: only what the assistant said in play has a loss (or all tokens, see `sft.loss_on`), never what it is said to have
-said before: an earlier "Done." stands without the calls that earned it. No dialogue is truncated (a longer one is refused by
+said before: an earlier "Done." stands without the calls that earned it. Nor has a message whose calls were refused; what it
+did then, has. No dialogue is truncated (a longer one is refused by
 name). A killed run resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy
 does not see the goals Φ, since these would leak the answer.
 """
@@ -22,7 +23,7 @@ from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import given_in
+from homerl.play.trajectory import unlearnt_in
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -146,21 +147,23 @@ def with_learnt_labels(dialogues: Any, loss_on: str) -> Any:
     """Dialogues as TRL prepared them, with labels for the tokens that are learnt alone."""
 
     def learnt(dialogue: dict[str, Any]) -> dict[str, Any]:
-        return {"labels": learnt_labels(dialogue["input_ids"], dialogue["labels"], dialogue["given"], loss_on)}
+        return {"labels": learnt_labels(dialogue["input_ids"], dialogue["labels"], dialogue["unlearnt"], loss_on)}
 
     with PartialState().main_process_first():
-        return dialogues.map(learnt, remove_columns="given")
+        return dialogues.map(learnt, remove_columns="unlearnt")
 
 
-def learnt_labels(ids: Sequence[int], labels: Sequence[int], given: int, loss_on: str = "assistant") -> list[int]:
-    """Labels, [tokens]: of the assistant's messages (`labels`) those after the first `given`; or all tokens but these,
-    up to the assistant's last.
+def learnt_labels(
+    ids: Sequence[int], labels: Sequence[int], unlearnt: Sequence[int], loss_on: str = "assistant"
+) -> list[int]:
+    """Labels, [tokens]: of the assistant's messages (`labels`) but those with the numbers `unlearnt`; or all tokens but
+    these, up to the assistant's last.
     """
     said = np.asarray(labels) != IGNORED
     starts = np.diff(said, prepend=False) & said
-    heard = said & (np.cumsum(starts) <= given)
-    last = np.flatnonzero(said & ~heard)[-1:]
-    learnt = (np.arange(len(said)) <= last) & ~heard if loss_on == "all" and len(last) else said & ~heard
+    passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
+    last = np.flatnonzero(said & ~passed)[-1:]
+    learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
     return np.where(learnt, ids, IGNORED).tolist()
 
 
@@ -242,13 +245,13 @@ def data_file(data: str) -> Path:
 
 
 def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
-    """Rows with `messages`, `tools` and `given`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset on
-    the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note for
-    teachers in its instructions.
+    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
+    on the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note
+    for teachers in its instructions.
 
     Raises `InputError` if that needs blueprints, and the data has none.
     """
-    from datasets import disable_progress_bars, load_dataset
+    from datasets import Features, List, Value, disable_progress_bars, load_dataset
 
     disable_progress_bars()
     path = data_file(data)
@@ -260,9 +263,16 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     if noted and "blueprint" not in rows.column_names:
         raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
     rows = with_notes(rows, noted, seed) if noted else rows
-    return rows.map(with_given, remove_columns=[name for name in rows.column_names if name not in ("messages", "tools")])
+    kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
+    return rows.map(
+        with_unlearnt,
+        remove_columns=[name for name in rows.column_names if name not in kept],
+        features=Features(
+            kept | {"unlearnt": List(Value("int64"))}
+        ),  # else the first rows, mostly empty lists, tell the type
+    )
 
 
-def with_given(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with `given`, the number of messages that the assistant is said to have sent before it played."""
-    return {"given": given_in(row)}
+def with_unlearnt(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt."""
+    return {"unlearnt": unlearnt_in(row)}

@@ -39,7 +39,7 @@ import numpy as np
 from envs.messages import Message
 from homerl.agents.policy import encode
 from homerl.play.episode import EpisodeLimits
-from homerl.play.trajectory import given_in
+from homerl.play.trajectory import unlearnt_in
 from homerl.train.demonstration import demonstration
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import TeacherSettings
@@ -67,7 +67,7 @@ def with_notes(rows: Any, share: float, seed: int) -> Any:
     """Rows with `messages`, `tools` and `blueprint`; a share of them, drawn by the seed, with a note on themselves.
 
     From them a model from scratch learns to read notes, so that it can be a teacher. As in a teacher's note, the plan has
-    nothing of an earlier dialogue, where "Done." stands without its calls.
+    nothing of an earlier dialogue, where "Done." stands without its calls, and no refused calls.
     """
 
     def noted(row: dict[str, Any], i: int) -> dict[str, Any]:
@@ -75,8 +75,9 @@ def with_notes(rows: Any, share: float, seed: int) -> Any:
             return row
         blueprint = json.loads(row["blueprint"])
         goals = world_of(blueprint).goals_in_words(blueprint)
-        said = [message for message in row["messages"] if message["role"] == "assistant"]
-        return {**row, "messages": with_note(row["messages"], note(goals, said[given_in(row) :]))}
+        said, unlearnt = (message for message in row["messages"] if message["role"] == "assistant"), unlearnt_in(row)
+        plan = [message for number, message in enumerate(said) if number not in unlearnt]
+        return {**row, "messages": with_note(row["messages"], note(goals, plan))}
 
     return rows.map(noted, with_indices=True)
 

@@ -45,8 +45,8 @@ def grown(
     kept = []
 
     class Kept(Node):
-        def __init__(self, *args) -> None:
-            super().__init__(*args)
+        def __init__(self, *args, **kwargs) -> None:
+            super().__init__(*args, **kwargs)
             kept.append(self)
 
     users = [ScriptedUser(blueprint.seed + i) for i in range(config.k_user)]
@@ -281,3 +281,31 @@ def test_one_rollout_runs_as_many_steps_as_it_has(subcategory):
     for agent, user in ((Expert(0), ScriptedUser(0)), (Idle(), Leaves(0))):
         _, stats = asyncio.run(search(blueprint, agent, [user], SearchConfig(k_agent=1, rollouts=1)))
         assert stats.steps_run == stats.steps_linear > 0
+
+
+@pytest.mark.parametrize("config", [CONFIG, SearchConfig(rollouts=8, k_user=2)])
+def test_a_recovery_is_told_from_verified_dialogues_by_its_refused_calls_alone(config):
+    """It comes first, it is the one that is not valid, and it guides no search."""
+    recovered = 0
+    for blueprint in blueprints():
+        found, stats, root = grown(blueprint, 0.4, config.model_copy(update={"recoveries": 1.0}))
+        verified = [trajectory for trajectory in found if trajectory.valid]
+        assert found[-len(verified) :] == verified and len(found) - len(verified) <= 1 and all(t.success for t in found)
+        assert stats.successes == root.value and stats.merged >= 0
+        for recovery in found[: -len(verified)]:
+            recovered += 1
+            assert recovery.clean and len(recovery.turns()) <= min(len(one.turns()) for one in verified)
+            assert any("refused" in seen or "Error" in seen for step in recovery.steps for seen in step.observations)
+    assert recovered > len(blueprints()) / 4
+
+
+def test_recoveries_are_of_a_share_of_the_blueprints():
+    """Without them a search ends at each refusal, as the paper's does."""
+
+    def recovers(blueprint: Blueprint, share: float) -> bool:
+        found, stats, _ = grown(blueprint, 0.4, CONFIG.model_copy(update={"recoveries": share}))
+        assert stats.recovered > 0 or all(trajectory.valid for trajectory in found)
+        return not all(trajectory.valid for trajectory in found)
+
+    none, some, every = (sum(recovers(blueprint, share) for blueprint in blueprints()) for share in (0.0, 0.5, 1.0))
+    assert none == 0 < some < every

@@ -99,6 +99,16 @@ def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
         assert sum(step.facts.last for step in trajectory.steps) == 1
 
 
+def test_the_expert_errs_also_with_the_right_device():
+    """By a service that another product has: its refusal names the device's own, as that of a wrong device cannot."""
+    refusals = set()
+    for blueprint in blueprints():
+        right = [device for intent in blueprint.intents for device in intent.devices]
+        for step in played(Expert(blueprint.seed, 1.0), ScriptedUser(blueprint.seed), blueprint).steps:
+            refusals |= {(rule, len(right) == 1 and right[0] in json.dumps(step.message)) for rule in step.facts.blocked}
+    assert {("syntax", True), ("unknown_service", False), ("unknown_service", True)} <= refusals
+
+
 def test_a_home_that_is_as_asked_ends_the_episode_with_the_agents_last_word():
     blueprint = several()
     trajectory = played(Says(plan(blueprint), say("Done."), AssertionError("asked again")), blueprint=blueprint)

@@ -1,5 +1,6 @@
 """SFT: the loss falls on what the assistant said and on nothing else, no dialogue is cut, and something is learned."""
 
+import asyncio
 import itertools
 import json
 import math
@@ -14,13 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError
+from homerl.flow.make import Maker
+from homerl.flow.mcts import SearchConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.play.messages import IM_END
-from homerl.play.trajectory import write_rows
+from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sft import Hands, RankUpdates, dealt, learnt_labels, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
+from homerl.worlds.contract import ExpertConfig
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 SETTINGS = {
@@ -122,21 +127,54 @@ def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers,
             assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
 
 
+@pytest.mark.parametrize("loss_on", ["assistant", "all"])
+def test_a_refused_message_is_not_learnt_but_what_put_it_right(recipe, task, trainers, tmp_path, loss_on):
+    """The refusal itself is the tools', and so learnt with `all` alone; without its text, as in M1, nobody knows of it."""
+    config = SynthesisConfig(
+        recipe=task, expert=ExpertConfig(mistakes=0.4), search=SearchConfig(recoveries=1.0), per_blueprint=1
+    )
+    made = asyncio.run(rows_of(config, 12))
+    kept = [(row, unlearnt_in(row)) for row in made]
+    assert len(made) > 8 and sum(map(bool, (unlearnt for _, unlearnt in kept))) > len(made) / 4
+    write_rows(tmp_path / "trajectories.jsonl", made)
+    train_sft(recipe(data=tmp_path, in_order=True, loss_on=loss_on))
+    [trainer] = trainers
+    for (row, unlearnt), dialogue in zip(kept, trainer.train_dataset, strict=True):
+        said = [message for message in row["messages"] if message["role"] == "assistant"]
+        right = [message for number, message in enumerate(said) if number not in unlearnt]
+        sequence = token_sequence(dialogue)
+        learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
+        if loss_on == "assistant":
+            assert learnt == spoken({"messages": right}, trainer.processing_class)
+        else:
+            assert learnt.count("<tool_call>") == len([message for message in right if message["tool_calls"]])
+            assert ("refused" in learnt) == any("refused" in m["content"] for m in row["messages"] if m["role"] == "tool")
+        silent = [{**m, "content": "ok"} if m["role"] == "tool" else m for m in row["messages"]]
+        assert unlearnt_in({**row, "messages": silent}) == []
+
+
+async def rows_of(config, blueprints):
+    """The rows of a synthesis of the first blueprints."""
+    return [row for index in range(blueprints) for row in (await Maker(config).one(index)).rows]
+
+
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.data())
-def test_labels_fall_on_the_messages_after_those_given(sizes, data):
+def test_labels_fall_on_all_messages_but_those_that_are_not_to_be_learnt(sizes, data):
     """Messages of the assistant, of these sizes, each after one token of others."""
-    before = data.draw(st.integers(0, len(sizes) - 1))
+    unlearnt = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=len(sizes) - 1, unique=True))
     number = np.repeat(np.arange(len(sizes)), [size + 1 for size in sizes])
     said = np.concatenate([[False] + [True] * size for size in sizes])
     ids = np.arange(len(said))
 
+    last = max(set(range(len(sizes))) - set(unlearnt))
+
     def learnt(loss_on):
-        labels = np.array(learnt_labels(ids, np.where(said, ids, IGNORED), before, loss_on))
+        labels = np.array(learnt_labels(ids, np.where(said, ids, IGNORED), unlearnt, loss_on))
         assert set(labels - ids) <= {0} | set(IGNORED - ids)
         return (labels != IGNORED).tolist()
 
-    assert learnt("assistant") == (said & (number >= before)).tolist()
-    assert learnt("all") == (~said | (number >= before)).tolist()
+    assert learnt("assistant") == (said & ~np.isin(number, unlearnt)).tolist()
+    assert learnt("all") == ((~said | ~np.isin(number, unlearnt)) & (number <= last)).tolist()
 
 
 def test_a_dialogue_over_the_limit_is_refused_by_name(recipe, rows, tokenizer):

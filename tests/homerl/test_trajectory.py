@@ -28,7 +28,7 @@ def trajectories() -> tuple[Trajectory, ...]:
     """Successes and failures, of one call and several, with refusals, errors and words."""
     expert = {"styles": {"snippet": 1, "stepwise": 1, "query_first": 1}}
     played = []
-    for seed in range(14):
+    for seed in range(20):
         blueprint = make_blueprint(BlueprintRecipe(), "train", seed)
         episode = begin(blueprint, EpisodeLimits(turns=3, steps=6))
         played.append(asyncio.run(play(episode, Expert(seed, 0.6, **expert), ScriptedUser(seed), seed)))

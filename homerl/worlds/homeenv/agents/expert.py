@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.spec import Catalogue
 from envs.messages import Message
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
@@ -115,6 +117,29 @@ def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Messa
     return writer_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
 
 
+def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
+    plan = _calls(intent)
+    device = episode.situation.home.plan.by_did.get(plan[-1].did) if plan else None
+    others = sorted(_like(plan[-1].service) - device.spec.service_index.keys()) if device else []
+    if not others:
+        return _wrong_device(intent, episode, rng)
+    return writer_of(episode).act([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
+
+
+@lru_cache
+def _like(service: str) -> frozenset[str]:
+    """The services of all products whose names share a word with this one, as `set_speed` and `fan.set_speed_level` do."""
+    parts = (part for spec in Catalogue.shipped().values() for part in spec.parts())
+    written = (prefix + service.name for prefix, part in parts for service in part.services)
+    return frozenset(other for other in written if _words(other) & _words(service))
+
+
+def _words(service: str) -> set[str]:
+    """The words of a service's own name, but "set"."""
+    return {*service.rpartition(".")[2].split("_")} - {"set"}
+
+
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
     last = plan[-1] if plan else None
@@ -143,7 +168,7 @@ def _calls(intent: Intent) -> list[Call]:
 
 
 MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
-    _wrong_device, _wrong_value, _half, _false_claim, _unparsable,
+    _wrong_device, _wrong_service, _wrong_value, _half, _false_claim, _unparsable,
 )  # fmt: skip
 
 __all__ = ["Expert", "needed", "remaining"]
