@@ -63,6 +63,11 @@ class Step:
     state_key: str
     decision: str
 
+    @property
+    def failed(self) -> bool:
+        """Whether a call was refused, or code raised an error."""
+        return bool(self.facts.blocked or self.facts.error)
+
 
 def said_before(messages: Iterable[Message], steps: int) -> int:
     """How many of the assistant's messages are of an earlier dialogue: all but the last `steps`."""
@@ -99,7 +104,7 @@ def _told(messages: Iterable[Message]) -> list[list[str]]:
 
 def all_valid(steps: Iterable[Step]) -> bool:
     """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
-    return not any(step.facts.blocked or step.facts.error for step in steps)
+    return not any(step.failed for step in steps)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Expert:
         plan = (part and part.plan) or intent.plan
         if part and part.plan and not remaining(plan, episode):
             return writer.say(done_text(episode, rng))  # the wish is not complete yet, but all that was said is done
-        todo = remaining(plan, episode) or list(plan)  # all calls if none is left, as after a refusal
+        todo = remaining(plan, episode) or list(plan)  # all calls if none is left, since something undid them
         todo = needed(todo, episode) if self.minimal and style != "sweeping" else todo
         if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
             return writer.look(todo[0].did)
@@ -92,8 +92,9 @@ def part_of(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
 
 
 def remaining(plan: Sequence[Call], episode: Episode) -> list[Call]:
-    """The calls of a plan that the current turn has not made yet."""
-    made = writer_of(episode).made(turn_of(episode))
+    """The calls of a plan that the current turn has not made yet, or whose message was refused."""
+    accepted = [step.message for step in episode.steps if step.facts.turn == episode.turn and not step.failed]
+    made = writer_of(episode).made(accepted)
     return [call for call in plan if not made(call)]
 
 

@@ -73,7 +73,7 @@ REFUSALS = {
 def _validity(trajectory: Trajectory, blueprint: Blueprint) -> Failure | None:
     """An error if the agent's last call was refused, or raised an error."""
     tried = [step for step in trajectory.steps if step.message.get("tool_calls") or step.observations]
-    if not tried or not (tried[-1].facts.blocked or tried[-1].facts.error):
+    if not tried or not tried[-1].failed:
         return None
     dimension = "AV" if blueprint.one_answer else "TV"
     if not tried[-1].facts.blocked:

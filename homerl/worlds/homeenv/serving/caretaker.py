@@ -184,7 +184,7 @@ class Caretaker:
             exchange.codes |= secrets_said(reply, exchange.fields)
             episode.act(replace(reply, message=whole(reply.message)))
             spoke = episode.messages[-1]["role"] == "assistant"
-        seen = (text for step in episode.steps for text in step.observations if step.facts.blocked or step.facts.error)
+        seen = (text for step in episode.steps for text in step.observations if step.failed)
         exchange.codes |= secrets_of(situation.tried, exchange.fields)
         exchange.reply = exchange.masked(episode.words_of(episode.messages[-1]).text.strip()) if spoke else ""
         exchange.means(situation.made)
