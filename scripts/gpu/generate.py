@@ -57,6 +57,6 @@ def sampler(machine: Machine, kind: str, source: Path, tokenizer: Any, most: int
         return TransformersEngine(model, tokenizer, most, batch=256)
     from homerl.train.engines.continuous import Continuous
 
-    engine = Continuous(tokenizer, most, 1.0, 0.6, seed=0)
+    engine = Continuous(tokenizer, most, 1.0, 0.6)
     engine.model = model
     return engine

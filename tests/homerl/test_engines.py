@@ -579,14 +579,32 @@ def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenize
 # Continuous batching
 
 
-def test_continuous_batching_samples_what_the_model_gives_to_its_own_samples(model, tokenizer):
-    """Log-probabilities of a whole forward pass, and the model is left as it was."""
-    engine = Continuous(tokenizer, 12, 0.9, 0.5, seed=1)
+def continuous(model, tokenizer):
+    """Continuous batching on the weights of a model in training."""
+    engine = Continuous(tokenizer, 12, 0.9, 0.5)
     trainer = SimpleNamespace(
         accelerator=SimpleNamespace(unwrap_model=lambda model: model), model_wrapped=model.train(), phases=None
     )
-    attention = model.config._attn_implementation
     engine.attach(trainer, Phases(Path(os.devnull)))
+    return engine
+
+
+def test_continuous_batching_samples_by_the_seed_of_each_update(model, tokenizer):
+    """The random numbers of an update and a rank are its own, as with every engine."""
+    engine, found = continuous(model, tokenizer), {}
+    for seed in (1, 2, 1):
+        engine.sync(0)
+        torch.manual_seed(seed)
+        with engine.awake():
+            found.setdefault(seed, []).append(sampled(engine, PROMPTS[0])[0].ids)
+    first, again = found[1]
+    assert first == again and first != found[2][0]
+
+
+def test_continuous_batching_samples_what_the_model_gives_to_its_own_samples(model, tokenizer):
+    """Log-probabilities of a whole forward pass, and the model is left as it was."""
+    attention = model.config._attn_implementation
+    engine = continuous(model, tokenizer)
     engine.sync(3)
     try:
         with engine.awake():

@@ -1,7 +1,8 @@
 """transformers' continuous batching: requests join and leave the running batch one by one. One GPU, no vLLM.
 
 It runs in its own thread on the weights in training, so it samples only while the trainer does not work (`awake`). Its
-caches are dropped afterwards, since the weights change.
+caches are dropped afterwards, since the weights change. It draws its seed from torch's random numbers, which are those of
+the update and the rank: with a seed of its own it would begin each update with the same ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a C
 class Continuous:
     """Starts with the first sample of an update, and stops when `awake` ends."""
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float, seed: int) -> None:
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float) -> None:
         from transformers import GenerationConfig
 
         self.end, self.max_tokens, self.version = tokenizer.eos_token_id, max_tokens, 0
@@ -30,7 +31,7 @@ class Continuous:
             do_sample=True, temperature=temperature, top_p=1.0, top_k=0, max_new_tokens=max_tokens, eos_token_id=self.end,
             pad_token_id=tokenizer.pad_token_id,
         )  # fmt: skip
-        self.batching = {"return_logprobs": True, "max_memory_percent": gpu_memory, "seed": seed}
+        self.batching = {"return_logprobs": True, "max_memory_percent": gpu_memory}
         self.model: Any = None
         self._manager: Any = None
         self._names = map(str, itertools.count())
@@ -90,7 +91,7 @@ class ContinuousBatching(EngineKind):
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
         """An engine on the trainer's weights."""
-        return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory, seed)
+        return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory)
 
     def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
         """Refuse sharded weights."""
