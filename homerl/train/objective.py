@@ -54,7 +54,7 @@ class RolloutObjective:
         loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
         fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
         each = (
-            torch.ones_like(now), scored.entropy, divergence, fresh, (now - self.sampled[at]).abs().nan_to_num() * fresh,
+            torch.ones_like(now), scored.entropy, divergence, fresh, (old - self.sampled[at]).abs().nan_to_num() * fresh,
             ratios, self.ages[at], self.ages[at] > settings.async_rollouts,
         )  # fmt: skip
         ones, entropy, kl, *rest = (part.detach().float().sum() for part in each)

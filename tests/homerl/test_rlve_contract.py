@@ -401,6 +401,13 @@ def test_a_token_older_than_the_bound_has_no_advantage():
     assert figures["policy/too_old"] == 0.5 and figures["policy/staleness"] == 1.0
 
 
+def test_the_gap_to_the_sampler_is_not_what_further_iterations_learn():
+    """They move the policy away from the rollouts by right, which is no fault of the sampler."""
+    objective = objective_of(of_versions(0), 0, before=torch.tensor([-1.02, -1.5]), iterations=2)
+    _, sums = objective([0], Scores(torch.tensor([-0.5, -3.5], requires_grad=True), torch.zeros(2), None))
+    assert objective.figures(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
+
+
 def test_ratios_by_hand():
     trained, sampled = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -3.0, float("nan")])
     assert truncated_ratios(trained, sampled, cap=2.0).tolist() == [pytest.approx(math.exp(0.5)), 2.0, 1.0]
