@@ -6,7 +6,7 @@ imports torch; no credit mode and no engine is named here, since their keys come
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -23,14 +23,18 @@ from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
 
 AUTO: Literal["auto"] = "auto"
+Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
+Schedule = Literal[  # transformers' schedules that need no other settings
+    "linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "inverse_sqrt", Floored
+]
 
 
 class LoraSettings(Model):
     """Low-rank adapters (peft)."""
 
-    r: int = Field(32, description="Rank of the adapters.")
-    alpha: int = Field(64, description="Scale of the adapters; they are multiplied by `alpha / r`.")
-    dropout: float = Field(0.0, description="Dropout probability (0 to 1) within the adapters.")
+    r: int = Field(32, ge=1, description="Rank of the adapters.")
+    alpha: int = Field(64, ge=1, description="Scale of the adapters; they are multiplied by `alpha / r`.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout probability (0 to 1) within the adapters.")
     target_modules: str | tuple[str, ...] = Field(
         "all-linear", description="Modules that get an adapter, as peft names them."
     )
@@ -76,17 +80,17 @@ class OptimSettings(Model):
     """What both trainers share. Names are Hugging Face's."""
 
     learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
-    lr_scheduler: str = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
-    min_lr: float | None = Field(None, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
+    lr_scheduler: Schedule = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
+    min_lr: float | None = Field(None, ge=0, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
     warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
     tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         AUTO,
         description="Most tokens of one forward and backward pass. An update makes as many passes as it needs, so this "
         "changes time and memory, not what is learned. `auto` takes what the memory allows.",
     )
-    weight_decay: float = Field(0.0, description="Weight decay of the optimizer.")
-    max_grad_norm: float = Field(1.0, description="Norm above which gradients are clipped.")
-    adam_beta2: float = Field(0.999, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay of the optimizer.")
+    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped; 0 clips none.")
+    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
     gradient_checkpointing: bool | Literal["auto"] = Field(
         AUTO,
         description="Whether activations are computed again in the backward pass, which saves memory and costs time. `auto` "
@@ -105,7 +109,7 @@ class OptimSettings(Model):
 
     @model_validator(mode="after")
     def _floor_has_its_schedule(self) -> OptimSettings:
-        floored = self.lr_scheduler in ("cosine_with_min_lr", "cosine_warmup_with_min_lr")
+        floored = self.lr_scheduler in get_args(Floored)
         if floored and self.min_lr is None:
             raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
         if not floored and self.min_lr is not None:
@@ -116,13 +120,15 @@ class OptimSettings(Model):
 class SFTSettings(OptimSettings):
     """Supervised fine-tuning, by default with the loss on assistant tokens alone (HomeFlow eq. 5)."""
 
-    learning_rate: float = Field(1e-5, description="Peak learning rate of AdamW.")
+    learning_rate: float = Field(1e-5, gt=0, description="Peak learning rate of AdamW.")
     dialogues_per_update: int = Field(
         64, ge=1, description="Number of dialogues whose gradients make one update, over all processes."
     )
-    epochs: float = Field(2.0, description="Number of passes over the data.")
+    epochs: float = Field(2.0, gt=0, description="Number of passes over the data.")
     max_steps: int = Field(-1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`.")
-    max_length: int = Field(16384, description="Most tokens of a dialogue; data with a longer one is refused, never cut.")
+    max_length: int = Field(
+        16384, ge=1, description="Most tokens of a dialogue; data with a longer one is refused, never cut."
+    )
     muon: float | None = Field(
         None, gt=0, description="Learning rate of Muon, which then trains hidden matrices; AdamW trains the other weights."
     )
@@ -223,7 +229,7 @@ class CurriculumSettings(Model):
 class RolloutSettings(OptimSettings):
     """How much is played, and which mode credits it."""
 
-    learning_rate: float = Field(1e-6, description="Peak learning rate of AdamW.")
+    learning_rate: float = Field(1e-6, gt=0, description="Peak learning rate of AdamW.")
     updates: int = Field(500, ge=1, description="Number of batches of rollouts that are trained on.")
     blueprints_per_update: int = Field(32, ge=1, description="Number of blueprints in a batch; each is played by one group.")
     group: int = Field(8, ge=2, description="Number of rollouts of one blueprint, which are compared with one another.")
@@ -240,9 +246,11 @@ class LossSettings(Model):
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     epsilon: float = Field(
-        0.2, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
+        0.2, gt=0, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
     )
-    epsilon_high: float | None = Field(None, description="Clip range of the probability ratio above 1; null is `epsilon`.")
+    epsilon_high: float | None = Field(
+        None, gt=0, description="Clip range of the probability ratio above 1; null is `epsilon`."
+    )
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = Field(
         "dapo", description="How the loss is averaged over tokens and rollouts, as TRL names it."
     )
