@@ -141,8 +141,9 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
     if parallel in ("none", "ddp") or (parallel == "fsdp2" and count == 1):  # in the model's own type, complete on each GPU
         buckets = width * trained if parallel == "ddp" and count > 1 else 0  # DDP exchanges copies of the gradients
         parts = {"weights": width * whole, "gradients": width * trained + buckets, "optimizer": adam * trained}
-    elif parallel == "zero2":  # complete 16-bit weights; sharded gradients and 32-bit states
-        parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
+    elif parallel in ("zero0", "zero1", "zero2"):  # complete 16-bit weights; sharded from 1 on: 32-bit states, 2: gradients
+        states, gradients = (count if parallel >= least else 1 for least in ("zero1", "zero2"))
+        parts = {"weights": width * whole, "gradients": width * trained / gradients, "optimizer": 12 * trained / states}
     elif parallel == "zero3":
         parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
         parts["a layer gathered"] = 2 * width * whole / 30

@@ -51,6 +51,9 @@ def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
     assert sizes_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
 
 
+PARTS = ("weights", "gradients", "optimizer")
+
+
 def test_states_by_hand():
     shape: DecoderSizes = KNOWN["Qwen3-8B"]
     whole = shape.parameters / 1e9
@@ -61,6 +64,16 @@ def test_states_by_hand():
     three = estimate(recipe("sft_8b"), gpus=4).always
     assert three["weights"] == pytest.approx(whole / 2) and three["optimizer"] == pytest.approx(3 * whole)
     assert estimate(recipe("sft_8b"), gpus=8).peak < estimate(recipe("sft_8b"), gpus=4).peak
+
+
+def test_a_stage_of_deepspeed_that_accelerate_names_is_counted_as_what_it_shards(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    found = {}
+    for stage in range(4):
+        monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", str(stage))
+        always = estimate(recipe("sft_8b"), gpus=4).always
+        found[stage] = [round(always[part] / (KNOWN["Qwen3-8B"].parameters / 1e9), 3) for part in PARTS]
+    assert found == {0: [2, 2, 12], 1: [2, 2, 3], 2: [2, 0.5, 3], 3: [0.5, 0.5, 3]}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
