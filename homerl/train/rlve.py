@@ -47,7 +47,7 @@ from homerl.train.prefetch import RolloutPrefetcher
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_untrainable, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
-from homerl.train.sentinel import Sentinel, UpdateSignal
+from homerl.train.sentinel import Sentinel, UpdateSignal, refuse_not_finite
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics
 from homerl.train.teacher import Teacher
 from homerl.train.tensors import SampledTokens, ledgers, sampled_tokens
@@ -302,7 +302,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _check(self, loss: torch.Tensor) -> None:
         """Stop all ranks if the loss of one is not finite, before weights are changed."""
-        self.sentinel.check_loss(self.accelerator.reduce(loss, reduction="mean").item())
+        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
     def _record(self, figures: dict[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""

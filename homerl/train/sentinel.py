@@ -1,7 +1,7 @@
-"""The sentinel checks every update for a lost training signal, and stops the run with the cause.
+"""The sentinel checks every update of RLVE for a lost training signal, and stops the run with the cause.
 
 Invariants: it uses metrics gathered over all ranks, so all ranks decide alike; a cause must hold for `patience` updates
-in a row, except for a loss that is not finite, which would destroy the weights.
+in a row, except for a loss that is not finite, which would destroy the weights: that ends a run of SFT, too.
 """
 
 from __future__ import annotations
@@ -114,9 +114,11 @@ class Sentinel:
             if self.held[cause] >= settings.patience:
                 raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
 
-    def check_loss(self, loss: float) -> None:
-        """Raise `SignalLost` at once if the loss is not finite. After one step of it the policy could not be sampled."""
-        if not np.isfinite(loss):
-            raise SignalLost(
-                f"loss is not finite ({loss}); the weights have not taken the step: look at this update's rollouts"
-            )
+
+def refuse_not_finite(loss: float) -> None:
+    """Raise `SignalLost` for a loss that is not finite, before a step of it makes all weights so."""
+    if not np.isfinite(loss):
+        raise SignalLost(
+            f"loss is not finite ({loss}); the weights have not taken the step: look at what this update learns from, or "
+            "lower the learning rate"
+        )

@@ -39,6 +39,7 @@ from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, world_size
+from homerl.train.sentinel import refuse_not_finite
 from homerl.train.teacher import with_notes
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
@@ -120,10 +121,14 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
             def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
-            loss, sums = self.updates.train(model, sequences, objective)
+            loss, sums = self.updates.train(model, sequences, objective, self._check)
         self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
+
+    def _check(self, loss: torch.Tensor) -> None:
+        """Stop all ranks if the loss is not finite: transformers would log 0 in its place, and train on."""
+        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the seconds since the last log, and the means over the tokens of the updates since then."""

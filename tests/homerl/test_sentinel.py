@@ -6,7 +6,7 @@ import math
 import pytest
 
 from homerl.train.recipe import SentinelSettings
-from homerl.train.sentinel import Sentinel, SignalLost, UpdateSignal
+from homerl.train.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_not_finite
 
 HEALTHY = {
     "sentinel/zero_advantage": 0.4, "sentinel/dropped_groups": 0.0, "sentinel/logp_gap": 1e-6,
@@ -96,7 +96,6 @@ def test_the_first_update_knows_no_loss_yet():
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite_stops_the_run_at_once(loss):
-    sentinel = Sentinel(SentinelSettings(patience=20))
-    sentinel.check_loss(0.3)
+    refuse_not_finite(0.3)
     with pytest.raises(SignalLost, match="loss is not finite"):
-        sentinel.check_loss(loss)
+        refuse_not_finite(loss)

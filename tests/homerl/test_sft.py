@@ -23,6 +23,7 @@ from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
+from homerl.train.sentinel import SignalLost
 from homerl.train.sft import Hands, RankUpdates, dealt, learnt_labels, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
@@ -282,6 +283,14 @@ def test_training_stops_by_the_clock_and_leaves_a_model(recipe):
     made = recipe(max_steps=200, seconds=0.001, save_steps=None)
     assert (train_sft(made) / "model.safetensors").exists()
     assert len(losses(made.out)) == 1 and not list((made.out / "checkpoints").glob("checkpoint-*"))
+
+
+def test_a_loss_that_is_no_number_stops_the_run(recipe):
+    """Else it would end with a model of no numbers, and with the losses of before in its metrics."""
+    made = recipe(max_steps=4, learning_rate=1e30)
+    with pytest.raises(SignalLost, match=r"^loss is not finite"):
+        train_sft(made)
+    assert not (made.out / "model").exists()
 
 
 def test_data_is_a_folder_or_a_file(recipe, dialogues):
