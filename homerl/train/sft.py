@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import unlearnt_in
+from homerl.play.trajectory import read_rows, unlearnt_in
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -254,12 +254,14 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     on the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note
     for teachers in its instructions.
 
-    Raises `InputError` if that needs blueprints, and the data has none.
+    Raises `InputError` for data without dialogues, and if notes need blueprints that it lacks.
     """
     from datasets import Features, List, Value, disable_progress_bars, load_dataset
 
     disable_progress_bars()
     path = data_file(data)
+    if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
+        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
     rows = (
         load_dataset("json", data_files=str(path), split="train")
         if path.suffix in (".jsonl", ".json") or path.exists()
@@ -267,15 +269,12 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     )
     if noted and "blueprint" not in rows.column_names:
         raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
+    if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
+        raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
     rows = with_notes(rows, noted, seed) if noted else rows
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
-    return rows.map(
-        with_unlearnt,
-        remove_columns=[name for name in rows.column_names if name not in kept],
-        features=Features(
-            kept | {"unlearnt": List(Value("int64"))}
-        ),  # else the first rows, mostly empty lists, tell the type
-    )
+    features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
+    return rows.map(with_unlearnt, remove_columns=[c for c in rows.column_names if c not in kept], features=features)
 
 
 def with_unlearnt(row: dict[str, Any]) -> dict[str, Any]:

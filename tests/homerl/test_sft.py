@@ -302,6 +302,19 @@ def test_data_is_a_folder_or_a_file(recipe, dialogues):
     assert losses(folder.out) == losses(file.out)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "there is no dialogue in it"), ("\n", "not a JSON line"), ('{"a": 1}\n', "no column `messages`")],
+)
+def test_data_without_dialogues_is_refused(text, said, recipe, tmp_path):
+    """A synthesis in which nothing succeeded writes an empty file."""
+    data = tmp_path / "trajectories.jsonl"
+    data.write_text(text)
+    with pytest.raises(InputError, match=said) as refused:
+        train_sft(recipe(data=data))
+    assert str(data) in refused.value.where
+
+
 def test_words_that_a_recipe_names_are_one_token_each():
     config = TinyConfig(words=("[a-z]+_room", r"(?:_[a-z]+)+_\d"))
     text = "living_room_air_purifier_1 kitchen_fan_2"
