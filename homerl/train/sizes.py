@@ -86,17 +86,17 @@ KNOWN = {
 
 
 def sizes_of(model: ModelSettings) -> DecoderSizes:
-    """The sizes of a model: from its files, else by its name, else those of the known model of similar size."""
+    """The sizes of a model: from its files, else by its name, else from the hub's configuration if it is cached, else those
+    of the known model of similar size.
+    """
     if model.from_scratch is not None:
         sizes = model.from_scratch
         return DecoderSizes(
             sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
             sizes.vocab_size, True,
         )  # fmt: skip
-    if sizes := _of_files(Path(model.name)):
-        return sizes
-    if (name := model.name.split("/")[-1]) in KNOWN:
-        return KNOWN[name]
+    if known := _known(model.name):
+        return known
     size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
 
@@ -106,20 +106,32 @@ def holds_model(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def _of_files(folder: Path) -> DecoderSizes | None:
+def _known(name: str) -> DecoderSizes | None:
+    """The sizes of a folder, a known model, or a hub model whose configuration is cached."""
+    folder = Path(name)
     if (folder / "adapter_config.json").is_file():
-        base = read_json(folder / "adapter_config.json").data["base_model_name_or_path"]
-        return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
-    if not (folder / "config.json").is_file():
+        return _known(read_json(folder / "adapter_config.json").data["base_model_name_or_path"])
+    if (folder / "config.json").is_file():
+        return of_config(read_json(folder / "config.json").data)
+    return KNOWN.get(folder.name) or _cached(name)
+
+
+def _cached(name: str) -> DecoderSizes | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # the name of no repository, such as that of a folder
         return None
-    return of_config(read_json(folder / "config.json").data)
+    return of_config(read_json(config).data) if isinstance(config, str) else None
 
 
 def of_config(config: Mapping[str, Any]) -> DecoderSizes:
-    """The sizes in a model's configuration."""
+    """The sizes in a model's configuration, where null stands for what follows from the other sizes."""
     heads = config["num_attention_heads"]
     return DecoderSizes(
-        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads", heads),
-        config["intermediate_size"], config.get("head_dim", config["hidden_size"] // heads), config["vocab_size"],
+        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
+        config["intermediate_size"], config.get("head_dim") or config["hidden_size"] // heads, config["vocab_size"],
         config.get("tie_word_embeddings", False),
     )  # fmt: skip

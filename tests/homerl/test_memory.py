@@ -49,6 +49,22 @@ def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
     assert sizes_of(ModelSettings(name=str(tmp_path))).hidden == 64
     assert sizes_of(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
     assert sizes_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
+    assert sizes_of(ModelSettings(name="runs/of/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"], "no name of a repository"
+
+
+def test_a_hub_model_has_the_sizes_of_its_cached_configuration(tmp_path, monkeypatch):
+    """Also what its file says by null, and as the base of an adapter."""
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 32, "intermediate_size": 8192}
+    config = sizes | {"vocab_size": 49152, "tie_word_embeddings": True, "head_dim": None, "num_key_value_heads": None}
+    cached = tmp_path / "models--someone--Small-2B"
+    (cached / "snapshots/1").mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text("1")
+    (cached / "snapshots/1/config.json").write_text(json.dumps(config))
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/Small-2B"}))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    expected = DecoderSizes(2048, 24, 32, 32, 8192, 64, 49152, True)
+    assert sizes_of(ModelSettings(name="someone/Small-2B")) == expected == sizes_of(ModelSettings(name=str(tmp_path)))
 
 
 PARTS = ("weights", "gradients", "optimizer")
