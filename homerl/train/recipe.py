@@ -125,7 +125,9 @@ class SFTSettings(OptimSettings):
         64, ge=1, description="Number of dialogues whose gradients make one update, over all processes."
     )
     epochs: float = Field(2.0, gt=0, description="Number of passes over the data.")
-    max_steps: int = Field(-1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`.")
+    max_steps: Annotated[int, Field(ge=1)] | Literal[-1] = Field(
+        -1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`."
+    )
     max_length: int = Field(
         16384, ge=1, description="Most tokens of a dialogue; data with a longer one is refused, never cut."
     )
@@ -170,7 +172,8 @@ class PrefixSettings(Model):
     share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of groups that begin within an expert's dialogue.")
     at: Literal["any", "last"] = Field(
         "any",
-        description="Where such a group begins: at `any` step after the first, or at the first step of the `last` turn.",
+        description="Where such a group begins: at `any` step but the first and the last, or at the first step of the "
+        "`last` turn.",
     )
     fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
 

@@ -24,16 +24,19 @@ APART = r"[a-zA-Z]+|\d+|_|[^\sa-zA-Z\d_]+|\s+"
 class TinyConfig(Model):
     """A Qwen3 made from scratch, with a tokenizer made from the training data. Sizes are those of `Qwen3Config`."""
 
-    hidden_size: int = Field(128, description="Width of the hidden states.")
-    layers: int = Field(4, description="Number of transformer layers.")
-    heads: int = Field(4, description="Number of attention heads of a layer.")
-    kv_heads: int = Field(4, description="Number of key and value heads of a layer; it divides `heads`.")
+    hidden_size: int = Field(128, ge=1, description="Width of the hidden states.")
+    layers: int = Field(4, ge=1, description="Number of transformer layers.")
+    heads: int = Field(4, ge=1, description="Number of attention heads of a layer.")
+    kv_heads: int = Field(4, ge=1, description="Number of key and value heads of a layer; it divides `heads`.")
     head_dim: int = Field(
-        32, description="Width of an attention head; Qwen3 norms queries and keys, so narrow heads cannot attend sharply."
+        32,
+        ge=2,
+        multiple_of=2,
+        description="Width of an attention head, even; Qwen3 norms queries and keys, so narrow heads cannot attend sharply.",
     )
-    intermediate_size: int = Field(384, description="Width of the feed-forward layers.")
+    intermediate_size: int = Field(384, ge=1, description="Width of the feed-forward layers.")
     vocab_size: int = Field(4096, description="Most tokens of the vocabulary; the data decides how many are used.")
-    max_positions: int = Field(2048, description="Longest sequence, in tokens.")
+    max_positions: int = Field(2048, ge=1, description="Longest sequence, in tokens.")
     rope_theta: float = Field(10000.0, description="Base of the rotary position embeddings.")
     phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
     words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
@@ -44,6 +47,14 @@ class TinyConfig(Model):
         "were never seen; or by GPT-2's rules. Only the latter can be exported with `--gguf`, since llama.cpp knows no "
         "other rules by which we could split.",
     )
+
+    @model_validator(mode="after")
+    def _heads_are_shared_evenly(self) -> TinyConfig:
+        if self.heads % self.kv_heads:
+            raise ValueError(
+                f"{self.heads} `heads` cannot share {self.kv_heads} `kv_heads` evenly: take one that divides them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _words_are_ours(self) -> TinyConfig:
