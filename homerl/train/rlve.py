@@ -341,5 +341,5 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
 
 def part_totals(rollout: Rollout) -> dict[str, float]:
-    """The sum of each reward part over the steps of a rollout."""
-    return {name: sum(parts[name] for parts in rollout.trajectory.rewards) for name in PARTS}
+    """The sum of each reward part over the policy's own steps of a rollout."""
+    return {name: sum(parts[name] for parts in rollout.trajectory.rewards[rollout.made :]) for name in PARTS}

@@ -211,7 +211,7 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
 
-    Rollouts that were cut on purpose do not count.
+    Rollouts that were cut on purpose do not count, nor does what an expert earned before the policy's first step.
     """
     rows = [row for row in rows if row["outcome"] != Outcome.CUT]
     n = len(rows)
@@ -220,7 +220,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in rows:
         outcomes[row["outcome"]] += 1
-        for index, parts in enumerate(row["parts"]):
+        for index, parts in enumerate(row["parts"][row["made"] :], row["made"]):
             for name, value in parts.items():
                 by_step[name, index].append(value)
     return {

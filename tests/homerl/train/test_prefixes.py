@@ -13,7 +13,9 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.train.demonstration import demonstration
 from homerl.train.prefixes import Prefix, prefix_of
 from homerl.train.recipe import PrefixSettings, RLVESettings
+from homerl.train.rlve import part_totals
 from homerl.train.rollout import Player, Rollout
+from homerl.train.supply import episode_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import begin, restored
@@ -65,6 +67,17 @@ def test_no_token_of_the_expert_is_trained_on(group):
     ]
     tokens = sampled_tokens(parts)
     assert np.all(tokens.advantages == 1.0) and tokens.counts == [sum(rollout.lengths) for rollout in rollouts]
+
+
+def test_what_the_expert_earned_is_in_no_metric(group):
+    rollouts = group(Prefix("last", "a"))
+    made = rollouts[0].made
+    assert sum(sum(parts.values()) for parts in rollouts[0].trajectory.rewards[:made]) > 0
+    figures = episode_metrics([rollout_summary(rollout) for rollout in rollouts])
+    steps = {int(name.rpartition("/")[2]) for name in figures if name.startswith("reward_by_step/")}
+    assert steps == set(range(made, max(len(rollout.trajectory.steps) for rollout in rollouts)))
+    for rollout in rollouts:
+        assert sum(part_totals(rollout).values()) == pytest.approx(sum(rollout.credit_input.rewards))
 
 
 def test_the_last_turn_begins_with_the_users_last_words(long_blueprint):
