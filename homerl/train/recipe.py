@@ -114,6 +114,8 @@ class OptimSettings(Model):
             raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
         if not floored and self.min_lr is not None:
             raise ValueError("`min_lr` is of `lr_scheduler: cosine_with_min_lr`: give both, or leave `min_lr` null")
+        if self.min_lr is not None and self.min_lr > self.learning_rate:
+            raise ValueError(f"`min_lr` {self.min_lr:g} is above `learning_rate` {self.learning_rate:g}: lower it")
         return self
 
 

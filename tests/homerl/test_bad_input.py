@@ -128,6 +128,7 @@ UNFIT = [  # options that do not fit, and what is said of them
     (f"check {ROOT}/recipes/rlve_full.yaml --rlve.learning_rate 0", "greater than 0"),
     (f"check {ROOT}/recipes/rlve_full.yaml --rlve.epsilon -0.2", "greater than 0"),
     (f"check {ROOT}/recipes/smoke.yaml --sft.adam_beta2 1", "less than 1"),
+    (f"check {ROOT}/recipes/rlve_full.yaml --rlve.learning_rate 1e-7", "`min_lr` 5e-07 is above `learning_rate` 1e-07"),
     (f"check {ROOT}/recipes/smoke.yaml --sft.max_steps 0", "sft.max_steps is 0"),
     (f"check {ROOT}/recipes/quickstart.yaml --model.from_scratch.kv_heads 3", "cannot share 3 `kv_heads` evenly"),
     (f"check {ROOT}/recipes/smoke.yaml --sft.min_lr 1e-6", "`min_lr` is of `lr_scheduler: cosine_with_min_lr`"),
