@@ -51,7 +51,7 @@ def _times_of_day(cron: str) -> array[int]:
     """The seconds within a day, in order, at which a line is due on each of its days."""
     minutes, hours, *days = read_cron(cron).expanded
     seconds = days[3] if len(days) > 3 else [0]
-    fields = [range(n) if field == ["*"] else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
+    fields = [range(n) if "*" in field else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
     return array("i", (3600 * hour + 60 * minute + second for hour, minute, second in product(*fields)))
 
 

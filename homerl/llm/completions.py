@@ -105,7 +105,7 @@ def retry_after(error: Exception) -> float | None:
         pass  # it may be a date
     try:
         return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):  # a year beyond all dates
         return None
 
 
