@@ -53,17 +53,23 @@ class Patience:
 
 @dataclass
 class Replica:
-    """One server. While `since` lies in the future (by the endpoint's clock), the replica is not used."""
+    """One server. It is not used before the time `since`, when a rest ends, nor before `asked`, which the server named."""
 
     url: str
     client: AsyncOpenAI
     busy: int = 0
     faults: int = 0
     since: float = 0.0
+    asked: float = 0.0
     rest: float = REST
 
+    @property
+    def free(self) -> float:
+        """The time, by the endpoint's clock, from which the replica may be used."""
+        return max(self.since, self.asked)
+
     def fine(self) -> None:
-        """Note an answer: the replica works, so its count of faults starts again."""
+        """Note an answer: the replica works, so its count of faults starts again. What the server asked for still holds."""
         self.faults, self.since, self.rest = 0, 0.0, REST
 
     def failed(self, now: float) -> None:
@@ -77,7 +83,7 @@ class Replica:
 
     def asked_to_wait(self, until: float) -> None:
         """Do not use the replica before `until`. This is not a fault: the server said when it will have time."""
-        self.since = max(self.since, until)
+        self.asked = max(self.asked, until)
 
 
 @dataclass
@@ -177,10 +183,10 @@ class Endpoint:
         """
         while True:
             now = self.clock()
-            ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
+            ready = [r for r in self.replicas if r.free <= now and not (r.faults >= TRIPS and r.busy)]
             if ready:
                 return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
-            until = max(min(r.since for r in self.replicas), now + 0.05)
+            until = max(min(r.free for r in self.replicas), now + 0.05)
             if until >= end:
                 return None
             await asyncio.sleep(until - now)

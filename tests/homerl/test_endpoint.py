@@ -160,12 +160,25 @@ def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
     assert isinstance(error, InfraError) and server.served["errors"] == 1 and time.monotonic() - begin < 10
 
 
-@pytest.mark.parametrize("said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon"])
+@pytest.mark.parametrize(
+    "said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon", "Wed, 21 Oct 99999999999999 07:28:00 GMT"]
+)
 def test_a_busy_server_that_names_no_time_is_not_flooded(said, monkeypatch):
     monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.2)
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, headers={"retry-after": said}) as server:
         (error,), _ = ask(server, patience=Patience(timeout=1, deadline=1.5, tries=3))
     assert isinstance(error, InfraError) and 2 <= server.served["refusals"] <= 15
+
+
+def test_an_answer_to_another_request_does_not_end_the_wait():
+    now = [0.0]
+    endpoint = Endpoint(["http://127.0.0.1:9/v1"], "scripted", clock=lambda: now[0])
+    (replica,) = endpoint.replicas
+    replica.asked_to_wait(30.0)
+    replica.fine()  # a request that was sent before the server asked
+    assert asyncio.run(endpoint._replica(end=20.0, avoid=None)) is None
+    now[0] = 30.0
+    assert asyncio.run(endpoint._replica(end=50.0, avoid=None)) is replica
 
 
 def test_while_one_server_asks_to_wait_another_is_asked():
