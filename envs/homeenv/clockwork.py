@@ -4,6 +4,7 @@ Invariants:
 - What a counter counts, and where a moving attribute moves to, depends on attributes that services alone change (and, for a
   counter, on what a sensor measures). So it is constant between two events.
 - A derived attribute depends on attributes of its part that stand before it.
+- What cannot be computed now does no harm: it is not counted, it is no target, and what is derived from it keeps its value.
 - A motion is a function of the clock in whole numbers: it has made as many steps at second t as `t * rate` has whole steps.
   So one long leap gives the same value, to the last bit, as any number of shorter ones.
 """
@@ -16,9 +17,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse_expression
 from envs.homeenv.interface import Attribute
-from envs.homeenv.service import Offsets, resolver
+from envs.homeenv.service import Offsets, Scope, resolver
+
+UNKNOWN = (
+    ArithmeticError,
+    TypeError,
+    ValueError,
+    Refused,
+)  # what an expression raises that has no value now, or no valid one
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,13 @@ class CompiledCounter:
     offset: int
     holds: Closure
     reads: tuple[int, ...]
+
+    def counts(self, scope: Scope) -> bool:
+        """Whether it grows now."""
+        try:
+            return bool(self.holds(scope))
+        except UNKNOWN:
+            return False
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,15 @@ class CompiledMotion:
         """The smallest change of the value."""
         return self.attribute.precision or 1
 
+    def target(self, scope: Scope) -> Any:
+        """Where the value moves to; its present value if it stands still."""
+        present = scope.values[scope.base + self.offset]
+        try:
+            to = self.to(scope)
+            return present if to is None else self.attribute.check(to)
+        except UNKNOWN:
+            return present
+
 
 @dataclass(frozen=True)
 class CompiledDerived:
@@ -57,6 +82,10 @@ class CompiledDerived:
     equals: Closure
     tree: ast.expr
     names: dict[str, int]
+
+    def value(self, scope: Scope) -> Any:
+        """What it equals now. Raises one of `UNKNOWN` if that cannot be computed, or is no value of the attribute."""
+        return self.attribute.check(self.equals(scope), self.attribute.name)
 
 
 def compile_counter(attribute: Attribute, attributes: Sequence[Attribute], offset: int = 0) -> CompiledCounter | None:
@@ -102,7 +131,15 @@ def compile_derived(attribute: Attribute, attributes: Sequence[Attribute], offse
 
 def compile_start(attribute: Attribute, attributes: Sequence[Attribute], offset: int = 0) -> Closure | None:
     """The value of an attribute for which a home file gives none. Raises `ExpressionError`."""
-    return None if attribute.starts is None else _compiled(attribute.starts, _offsets(attributes, offset))[1]
+    if attribute.starts is None:
+        return None
+    tree, start = _compiled(attribute.starts, _offsets(attributes, offset))
+    if not attributes_in(tree):
+        try:
+            attribute.check(start(Scope((), 0, {})), "starts")
+        except UNKNOWN as error:
+            raise ExpressionError(error.message if isinstance(error, Refused) else str(error), tree) from None
+    return start
 
 
 def compile_over(text: str, attributes: Sequence[Attribute], offset: int = 0) -> Closure:

@@ -62,8 +62,8 @@ class Attribute(ValueType):
 
     @model_validator(mode="after")
     def _countable(self) -> Attribute:
-        if self.counts is not None and self.type != "int":
-            raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int")
+        if self.counts is not None and (self.type != "int" or self.nullable):
+            raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int, and it is never null")
         if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
             raise ValueError(f"attribute '{self.name}' counts seconds from 0: no options, no precision, no range above 0")
         return self

@@ -13,6 +13,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +23,7 @@ from pydantic import Field, ValidationError
 from envs.documents import Document, InputError, read_yaml, validate
 from envs.homeenv.audit import Refused
 from envs.homeenv.clockwork import (
+    UNKNOWN,
     CompiledCounter,
     CompiledDerived,
     CompiledMotion,
@@ -185,7 +187,12 @@ class DeviceSpec(Component):
 
     def can_be_reached(self, values: Mapping[str, Any]) -> bool:
         """Whether services can be called at these values, which are those of all attributes by path."""
-        return self._reachable is None or bool(self._reachable(Scope(list(values.values()), 0, {})))
+        if self._reachable is None:
+            return True
+        try:
+            return bool(self._reachable(Scope(list(values.values()), 0, {})))
+        except UNKNOWN:
+            return False
 
     @cached_property
     def completes(self) -> bool:
@@ -195,8 +202,8 @@ class DeviceSpec(Component):
     def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all attributes by path, from those given: others as they start, and the derived ones as they follow.
 
-        A value that is neither given nor starts is left out. Raises `Refused` for a value that is invalid, and
-        `ValueError` for one that cannot be computed.
+        A value that is neither given nor starts is left out. A derived one that cannot be computed is as given. Raises
+        `Refused` for another value that is invalid, and `ValueError` for one that cannot be computed.
         """
         given = {**self.fresh, **given}
         index = self.attribute_index.items()
@@ -210,7 +217,8 @@ class DeviceSpec(Component):
                     values[at] = attribute.check(start(scope), attribute.name)
                     known.add(path)
             for derived in self.derived:
-                values[derived.offset] = derived.attribute.check(derived.equals(scope), derived.attribute.name)
+                with suppress(*(UNKNOWN if paths[derived.offset] in given else ())):
+                    values[derived.offset] = derived.value(scope)
                 known.add(paths[derived.offset])
         except (ArithmeticError, TypeError) as error:
             raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None

@@ -77,7 +77,7 @@ def _refusal(
     """The message of the refusal of a call; None if it succeeds."""
     try:
         for one in derived:
-            values[one.offset] = one.attribute.check(one.equals(Scope(values, 0, {})), one.attribute.name)
+            values[one.offset] = one.value(Scope(values, 0, {}))
         compiled.outcome(values, 0, compiled.bind((), {name: v for name, v in given.items() if v is not MISSING}))
     except Refused as refused:
         return refused.message

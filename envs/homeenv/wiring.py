@@ -8,14 +8,13 @@ Invariants:
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, floor, inf
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.clockwork import CompiledDerived, CompiledMotion
+from envs.homeenv.clockwork import UNKNOWN, CompiledCounter, CompiledDerived, CompiledMotion
 from envs.homeenv.devices import Device
 from envs.homeenv.expressions import path_of
 from envs.homeenv.physics import (
@@ -94,14 +93,14 @@ class AirReading:
 class Counter:
     """A slot that counts for how many seconds a condition of its device has held.
 
-    `holds` is the condition and `base` the first slot of the device. `reads` are those slots of the condition that show the
-    air, so they change with time.
+    `base` is the first slot of the device. `reads` are those slots of the condition that show the air, so they change with
+    time.
     """
 
     slot: int
     base: int
     type: ValueType
-    holds: Callable[[Scope], Any]
+    counter: CompiledCounter
     reads: tuple[int, ...]
 
     @property
@@ -111,7 +110,7 @@ class Counter:
 
     def counts(self, values: Sequence[Any]) -> bool:
         """Whether the counter grows, given the flat values."""
-        return bool(self.holds(Scope(values, self.base, {})))
+        return self.counter.counts(Scope(values, self.base, {}))
 
     def after(self, values: Sequence[Any], seconds: int) -> int:
         """The value after `seconds` if nothing else changes; 0 if the condition does not hold."""
@@ -128,11 +127,7 @@ class Mover:
 
     def target(self, values: Sequence[Any]) -> Any:
         """Where the value moves to, given the flat values; its present value if it stands still."""
-        try:
-            to = self.motion.to(Scope(values, self.base, {}))
-            return values[self.slot] if to is None else self.motion.attribute.check(to)
-        except (ArithmeticError, TypeError, ValueError, Refused):  # a target that is none: it stands still
-            return values[self.slot]
+        return self.motion.target(Scope(values, self.base, {}))
 
     def after(self, values: Sequence[Any], clock: int, seconds: int) -> Any:
         """The value `seconds` after `clock` if nothing else changes."""
@@ -182,8 +177,8 @@ class Follower:
     def value(self, values: Sequence[Any]) -> Any:
         """What the slot holds, given the flat values; its present value where none can be computed."""
         try:
-            return self.derived.attribute.check(self.derived.equals(Scope(values, self.base, {})))
-        except (ArithmeticError, TypeError, ValueError, Refused):
+            return self.derived.value(Scope(values, self.base, {}))
+        except UNKNOWN:
             return values[self.slot]
 
     @cached_property
@@ -244,7 +239,7 @@ class Wiring:
         for path, counter in device.spec.counter_index.items():
             reads = tuple(sorted({base + at for at in counter.reads} & shown))
             kind = device.spec.attribute_index[path][1]
-            yield Counter(base + counter.offset, base, kind, counter.holds, reads)
+            yield Counter(base + counter.offset, base, kind, counter, reads)
 
     def bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
         """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.

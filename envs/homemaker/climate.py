@@ -177,8 +177,7 @@ def _at_rest(spec: DeviceSpec, values: Values) -> Values:
         return values
     paths, scope = list(values), Scope(list(values.values()), 0, {})
     for motion in spec.motions:
-        if (to := motion.to(scope)) is not None:
-            values[paths[motion.offset]] = motion.attribute.check(to)
+        values[paths[motion.offset]] = motion.target(scope)
     return spec.completed(values)
 
 

@@ -304,6 +304,40 @@ def settings_of(spec: DeviceSpec, seed: int) -> Values:
     return drawn_settings(spec, HabitContext(12, False, 21.0, 50.0), random.Random(seed))
 
 
+UNCERTAIN = """
+- name: scale
+  userdata: {category: scale, spid: "s1"}
+  available: 100 / self.weight > 2
+  attributes:
+    - {name: weight, type: int, range: [0, 100], nullable: true}
+    - {name: full, type: int, range: [0, 86400], counts: 100 / self.weight < 3}
+    - {name: arm, type: int, range: [0, 50], moves: {to: self.weight + 1, rate: 5}}
+    - {name: left, type: int, range: [50, 100], derived: 100 - self.weight}
+  services:
+    - {name: put, arguments: [{name: weight, type: int, range: [0, 100]}], code: self.weight = weight}
+"""
+
+
+@pytest.mark.parametrize(
+    ("weight", "then"),
+    [
+        (None, {"full": 0, "arm": 10, "left": 60}),
+        (0, {"full": 0, "arm": 1, "left": 100}),
+        (40, {"full": 17, "arm": 41, "left": 60}),
+        (90, {"full": 17, "arm": 10, "left": 60}),
+    ],
+)
+def test_what_cannot_be_computed_now_is_not_counted_is_no_target_and_keeps_what_is_derived(weight, then):
+    kind, room = load_specs(read_yaml(io.StringIO(UNCERTAIN)))[0], Room("kitchen", "kitchen", "kitchen")
+    given = {"weight": weight, "full": 7, "arm": 10, "left": 60}
+    at = Home.build([room], [Device("1", "scale", room, kind)], {"outdoors": AIR, "kitchen": AIR, "1": given})
+    at.advance(10)
+    assert at.state_of("1") == {"weight": weight} | then
+    assert home_from_json(home_to_json(at)).state_key() == at.state_key()
+    begun = [settings_of(kind, seed) for seed in range(40)]
+    assert any(100 - values["weight"] != values["left"] for values in begun), "homes are made in such states too"
+
+
 def test_a_device_may_be_in_no_room():
     data = home_to_json(home())
     data["devices"][0]["room"] = None
@@ -325,6 +359,12 @@ def test_a_device_may_be_in_no_room():
         ('code: self.state = "off"', "code: self.hot = True", "'hot' is derived"),
         ("rate: 7.5}", "rate: 7.5}, counts: self.state", "may have one of them"),
         ("precision: 0.1, starts", "starts", "a float needs a precision"),
+        ('starts: "()"}', "starts: '(1, 2)'}", r"starts\[0\] = 1 is not str"),
+        (
+            "type: int, range: [0, 100], moves: {to: self.target, rate: 7.5}",
+            "type: int, nullable: true, counts: self.hot",
+            "never null",
+        ),
         ('available: self.state != "unavailable"', "available: self.stat", "no attribute 'stat'"),
     ],
 )

@@ -17,7 +17,6 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition
 from envs.homeenv.home import Home
-from envs.homeenv.service import Scope
 from envs.homeenv.types import ValueType
 
 MOST = 1500  # states; from more combinations, this many are drawn
@@ -47,7 +46,7 @@ def states(home: Home, conditions: Sequence[Condition], counting: bool = True) -
             for slot, value in values.items():
                 state.set(slot, value)
         for slot in counters_of(home, conditions) if counting else ():
-            if not _counts(state, slot):
+            if not state.plan.wiring.counter_of[slot].counts(state.values):
                 state.set(slot, 0)
         yield state
 
@@ -86,11 +85,6 @@ def _counted(home: Home, counter: int) -> list[int]:
     attributes = home.plan.by_did[place.owner].spec.told
     paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
     return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
-
-
-def _counts(state: Home, slot: int) -> bool:
-    counter = state.plan.wiring.counter_of[slot]
-    return bool(counter.holds(Scope(state.values, counter.base, {})))
 
 
 def _values(home: Home, group: list[int], conditions: Sequence[Condition], counting: bool) -> list[Values]:
