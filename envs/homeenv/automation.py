@@ -68,11 +68,12 @@ def make_rule(
     return armed(rule, home)
 
 
-def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
-    """A rule from a file, with the progress that it had at `clock` (s). Raises `Refused` if it is invalid.
+def restored_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
+    """A rule of `home` from a file. Raises `Refused` if it is invalid.
 
-    `told` are the fields of the `Rule` but for `actions` and `condition`.
+    `told` are the fields of the `Rule` but for `actions` and `condition`. If `held` is None, the rule begins now.
     """
+    plan, clock = home.plan, home.clock
     condition = _compiled(_text(told["when"]), plan) if told["when"] is not None else None
     rule = Rule(**told, actions=tuple(checked_action(plan, action) for action in actions), condition=condition)
     if rule.cron is not None:
@@ -87,7 +88,7 @@ def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iter
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
         what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
         raise Refused("out_of_range", f"automation {shown(rule.id)}: {what}")
-    return rule
+    return armed(rule, home) if rule.held is None else rule
 
 
 def hidden_rules(home: HomeState) -> tuple[Rule, ...]:

@@ -129,7 +129,7 @@ class ActionRecord(Model):
 
 
 class RuleRecord(Model):
-    """An automation and how far it has come (`automation.Rule`)."""
+    """An automation and how far it has come (`automation.Rule`). One without `held` begins with the file."""
 
     id: str
     title: str = ""
@@ -139,7 +139,7 @@ class RuleRecord(Model):
     hold: int = 0
     enabled: bool = True
     actions: tuple[ActionRecord, ...]
-    held: bool = False
+    held: bool | None = None
     since: int | None = None
     due: int | None = None
     fired: int | None = None
@@ -322,7 +322,7 @@ def _resume(home: Home, record: HomeRecord) -> None:
     """Restore the rules that the home had when it was saved, and its air if time had passed."""
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
-        home.rules = (*home.rules, restored_rule(home.plan, home.clock, rule.model_dump(exclude={"actions"}), actions))
+        home.rules = (*home.rules, restored_rule(home, rule.model_dump(exclude={"actions"}), actions))
     ids = [rule.id for rule in (*home.rules, *hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")

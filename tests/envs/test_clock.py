@@ -189,6 +189,20 @@ def test_days_of_seven_fields_are_counted_from_sunday_and_steps_are_not_days(par
     assert found == wanted
 
 
+def test_automations_that_a_person_wrote_into_a_file_begin_with_it():
+    data, on = home_to_json(HomeSampler.sample_test()), [{"did": "1003", "locator": "turn_on"}]
+    data["rules"] = [
+        {"id": "daily", "cron": "0 0 22 * * *", "actions": on},
+        {"id": "once", "at": data["clock"] + 60, "actions": on},
+        {"id": "lit", "when": 'device("1001").state == "on"', "actions": on},
+        {"id": "dark", "when": 'device("1001").state == "off"', "actions": on},
+    ]
+    home = home_from_json(data)
+    assert home.fork().advance(0) == [], "what holds already does not trigger"
+    assert [fired.rule for fired in home.fork().advance(86400)] == ["once", "daily"]
+    assert home_from_json(home_to_json(home)).state_key() == home.state_key()
+
+
 def test_rules_see_what_rules_do_and_come_to_rest():
     home = HomeSampler.sample_test()
     rule(home, ['device("1001").state == "off"'], service="turn_on")
