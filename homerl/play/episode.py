@@ -156,11 +156,11 @@ class Episode:
 
         Whatever else the world raises becomes a `WorldError` here. The episode is then as it was before the message.
         """
-        before, said = self.situation.fork(), len(self.messages)
+        before, said, outcome = self.situation.fork(), len(self.messages), self.outcome
         try:
             return self._act(replace(reply, message=copy_of(reply.message)))  # the agent may go on to change its own
         except Exception as error:
-            self.situation = before
+            self.situation, self.outcome = before, outcome
             del self.messages[said:]
             if isinstance(error, EPISODE_ERRORS):
                 raise

@@ -71,7 +71,7 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0, steps:
             if last is not None and len(episode.steps) >= last and not waits_for_user(episode):
                 episode.cut()
                 break
-            if episode.turn == 0 or waits_for_user(episode):
+            if waits_for_user(episode):
                 await listen(episode, user)
             else:
                 (reply,) = await replies_from(agent, episode)
@@ -108,8 +108,8 @@ GAVE_UP = Fault(Boundary.USER, "gave_up: the user stopped while something was st
 
 
 def waits_for_user(episode: Episode) -> bool:
-    """Whether the agent's last message ended its turn."""
-    return episode.messages[-1]["role"] in ("assistant", "system")
+    """Whether the user speaks next: nobody has spoken yet, or the agent's last message ended its turn."""
+    return episode.turn == 0 or episode.messages[-1]["role"] in ("assistant", "system")
 
 
 def claimed_done(episode: Episode) -> bool:

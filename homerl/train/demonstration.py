@@ -22,7 +22,7 @@ async def demonstration(opening: Episode, seed: int, config: ExpertConfig = FLAW
     expert, user = world_of(opening.blueprint).expert(config, seed), ScriptedUser(seed)
     try:
         while episode.outcome is None:
-            if episode.turn == 0 or waits_for_user(episode):
+            if waits_for_user(episode):
                 await listen(episode, user)
                 continue
             points.append(episode.fork())

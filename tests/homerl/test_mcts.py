@@ -122,6 +122,13 @@ def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
     assert violation.terminal and not violation.episode.valid and violation.episode.outcome is None
 
 
+@pytest.mark.parametrize("opening", [[], [{"role": "user", "content": "good morning"}]])
+def test_whatever_was_said_before_the_user_speaks_first(opening):
+    first = root()
+    first.episode.messages[:] = opening
+    assert first.role is Role.USER
+
+
 @pytest.mark.parametrize(("k_agent", "k_user"), [(3, 1), (2, 2), (1, 1)])
 def test_branching_is_asymmetric(k_agent, k_user):
     config = SearchConfig(k_agent=k_agent, k_user=k_user, rollouts=6)

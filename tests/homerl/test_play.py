@@ -235,6 +235,18 @@ def test_a_user_who_says_nothing_at_all_is_to_blame_also_after_an_earlier_dialog
     assert trajectory.outcome is Outcome.USER_ERROR and trajectory.fault == GAVE_UP and not trajectory.steps
 
 
+def test_after_an_error_of_the_world_the_episode_is_as_before_the_message():
+    episode = begin(several(), EpisodeLimits(steps=1))
+    episode.hear("please", 1)
+    before = episode.fork()
+    episode.situation.changed_since = lambda mark: 1 / 0  # asked for when the message has had its effect
+    with pytest.raises(WorldError, match="ZeroDivisionError"):
+        episode.act(Reply(pyexec_message(several().intents[0].plan[0].code)))
+    assert (episode.outcome, episode.messages, episode.steps) == (None, before.messages, [])
+    assert episode.situation.state_key() == before.situation.state_key()
+    assert episode.act(Reply(NOTHING)).facts.last
+
+
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
     several()  # made through the sandbox, so made before it is gone
     with Monty(max_processes=1, checkout_timeout=0.5) as pool:
