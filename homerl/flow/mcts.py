@@ -31,10 +31,14 @@ from homerl.worlds.registry import begin
 class SearchConfig(Model):
     """The tree search over dialogues (MCTS-Flow)."""
 
-    k_agent: int = Field(3, description="Candidate messages of the agent at a node; 1 with `k_user: 1` is linear sampling.")
-    k_user: int = Field(1, description="Candidate utterances of the user at a node.")
-    rollouts: int = Field(5, description="Rollouts of a blueprint: paths from the root of a tree to an end of the dialogue.")
-    c_ucb: float = Field(1.0, description="Exploration constant of UCB; 0 only exploits.")
+    k_agent: int = Field(
+        3, ge=1, description="Candidate messages of the agent at a node; 1 with `k_user: 1` is linear sampling."
+    )
+    k_user: int = Field(1, ge=1, description="Candidate utterances of the user at a node.")
+    rollouts: int = Field(
+        5, ge=1, description="Rollouts of a blueprint: paths from the root of a tree to an end of the dialogue."
+    )
+    c_ucb: float = Field(1.0, ge=0, description="Exploration constant of UCB; 0 only exploits.")
     unvisited: Unvisited = Field(
         "first",
         description="When a child is chosen that has no visit yet: `first` before all others, `mean` as if it were worth "

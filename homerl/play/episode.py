@@ -19,7 +19,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from envs.messages import Message, copy_of
 from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
@@ -36,18 +38,24 @@ Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world
 class EpisodeLimits:
     """How long an episode may go on, and how much time of the world passes in it."""
 
-    turns: int | None = field(
+    turns: Annotated[int, Field(ge=1)] | None = field(
         default=5,
         metadata={
             "description": "Most turns of the user; null is what the wishes need, one for each and one for a question."
         },
     )
-    steps: int = field(default=12, metadata={"description": "Most steps (messages) of the agent in the episode."})
-    steps_per_turn: int = field(default=6, metadata={"description": "Most steps of the agent in one turn."})
-    seconds_per_step: int = field(
+    steps: Annotated[int, Field(ge=1)] = field(
+        default=12, metadata={"description": "Most steps (messages) of the agent in the episode."}
+    )
+    steps_per_turn: Annotated[int, Field(ge=1)] = field(
+        default=6, metadata={"description": "Most steps of the agent in one turn."}
+    )
+    seconds_per_step: Annotated[int, Field(ge=0)] = field(
         default=0, metadata={"description": "Seconds of the world's time that pass with each step of the agent."}
     )
-    calls: int | None = field(default=None, metadata={"description": "Most tool calls in the episode; null is any number."})
+    calls: Annotated[int, Field(ge=1)] | None = field(
+        default=None, metadata={"description": "Most tool calls in the episode; null is any number."}
+    )
 
 
 @dataclass

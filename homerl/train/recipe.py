@@ -18,6 +18,7 @@ from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.plugin_keys import keys_of
 from homerl.train.tiny import TinyConfig
+from homerl.worlds.expert import Styles
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
@@ -192,7 +193,7 @@ class TeacherSettings(Model):
         0.0, ge=0, description="Weight of the teacher's own pull on each token: a gated reverse KL divergence."
     )
     bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
-    styles: dict[str, float] = Field(
+    styles: Styles = Field(
         {"snippet": 1.0},
         description="Weights of how the expert works in the plan that is shown, as in `synth.expert`; it makes no mistakes.",
     )

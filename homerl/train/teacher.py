@@ -45,7 +45,7 @@ from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import TeacherSettings
 from homerl.train.rollout import Rollout
 from homerl.train.tensors import SampledTokens
-from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.expert import ExpertConfig, Style
 from homerl.worlds.registry import begin, read_blueprint, world_of
 
 
@@ -126,7 +126,7 @@ class Teacher:
 
 
 @lru_cache(maxsize=1024)
-def expert_note(blueprint: str, limits: EpisodeLimits, seed: int, styles: tuple[tuple[str, float], ...]) -> str | None:
+def expert_note(blueprint: str, limits: EpisodeLimits, seed: int, styles: tuple[tuple[Style, float], ...]) -> str | None:
     """The note on a blueprint (JSON) by the world's expert; None if the expert does not succeed within the limits."""
     data, config = json.loads(blueprint), ExpertConfig(mistakes=0.0, styles=dict(styles))
     played = asyncio.run(demonstration(begin(read_blueprint(data), limits), seed, config))

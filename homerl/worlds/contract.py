@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pydantic import Field
-
 from envs.model import Model
 from homerl.llm.images import Clips
 from homerl.play.course import Behaviours
@@ -23,6 +21,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
+from homerl.worlds.expert import ExpertConfig as ExpertConfig
 
 if TYPE_CHECKING:
     from homerl.worlds.paraphrase import Paraphraser  # it loads openai
@@ -31,20 +30,6 @@ if TYPE_CHECKING:
 Split = Literal["train", "heldout"]
 EXPERT = "expert"  # the baseline of every world that knows the solution
 Progress = Callable[[int, int], None]
-
-
-class ExpertConfig(Model):
-    """How the scripted expert works and errs."""
-
-    mistakes: float = Field(0.25, description="Probability (0 to 1) that a message has a mistake, one that models make.")
-    styles: dict[str, float] = Field(
-        {"snippet": 1.0},
-        description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
-        "`query_first` reads a device before it acts, `sweeping` makes all calls that may help, even if it is minimal.",
-    )
-    minimal: bool = Field(
-        False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."
-    )
 
 
 @dataclass(frozen=True)

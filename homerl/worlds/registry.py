@@ -19,7 +19,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
 from homerl.worlds.contract import Split, Suite, WorldAdapter
 
-NOT_WORLDS = ("contract", "paraphrase", "registry", "sources", "unmade", "visits")
+NOT_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")
 
 
 @cache

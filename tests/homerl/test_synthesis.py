@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from envs.world import WorldError
 from homerl.flow.collect import make_shard, synthesise
@@ -31,6 +32,29 @@ COMMAND = (
     "    synthesise(config, Path(sys.argv[2]), int(sys.argv[3]), lambda done, total: print(done, total, flush=True))\n"
 )
 FILES = ("trajectories.jsonl", "blueprints.jsonl", "stats.json")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"search": {"k_agent": 0}},
+        {"search": {"k_user": 0}},
+        {"search": {"rollouts": 0}},
+        {"search": {"c_ucb": -1}},
+        {"limits": {"turns": 0}},
+        {"limits": {"steps": 0}},
+        {"limits": {"steps_per_turn": 0}},
+        {"limits": {"seconds_per_step": -1}},
+        {"limits": {"calls": 0}},
+        {"expert": {"mistakes": 1.5}},
+        {"expert": {"styles": {"stepwize": 1}}},
+        {"expert": {"styles": {"snippet": 0}}},
+        {"expert": {"styles": {"snippet": -1, "stepwise": 2}}},
+    ],
+)
+def test_what_nobody_can_play_is_refused(settings):
+    with pytest.raises(ValidationError):
+        SynthesisConfig.model_validate(settings)
 
 
 @pytest.fixture(scope="module")

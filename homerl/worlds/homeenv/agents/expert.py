@@ -9,7 +9,7 @@ policy can learn from its dialogues. Its mistakes are those that models make, so
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
@@ -36,7 +36,7 @@ class Expert:
     name = "expert"
 
     def __init__(
-        self, seed: int = 0, mistakes: float = 0.0, styles: dict[str, float] | None = None, minimal: bool = False
+        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] | None = None, minimal: bool = False
     ) -> None:
         self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
         self.styles = styles or {"snippet": 1.0}

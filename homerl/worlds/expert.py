@@ -1,0 +1,38 @@
+"""How the scripted expert of any world works and errs.
+
+Invariant: of the styles, one has a weight above 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from envs.model import Model
+
+
+def _one_possible(styles: dict[Any, float]) -> dict[Any, float]:
+    if not any(styles.values()):
+        raise ValueError("one of them needs a weight above 0")
+    return styles
+
+
+Style = Literal["snippet", "stepwise", "query_first", "sweeping"]
+Styles = Annotated[dict[Style, Annotated[float, Field(ge=0)]], AfterValidator(_one_possible)]  # weights
+
+
+class ExpertConfig(Model):
+    """How the scripted expert works and errs."""
+
+    mistakes: float = Field(
+        0.25, ge=0, le=1, description="Probability (0 to 1) that a message has a mistake, one that models make."
+    )
+    styles: Styles = Field(
+        {"snippet": 1.0},
+        description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
+        "`query_first` reads a device before it acts, `sweeping` makes all calls that may help, even if it is minimal.",
+    )
+    minimal: bool = Field(
+        False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."
+    )
