@@ -45,10 +45,14 @@ class GuestAgent:
 
 
 def prompt_of(tokenizer: Any, observation: Observation) -> list[int]:
-    """The tokens of a whole dialogue in the model's own template, up to where it writes next."""
+    """The tokens of a whole dialogue in the model's own template, up to where it writes next.
+
+    A model that gives one JSON answer is told of no tools, since it calls none.
+    """
+    tools = None if observation.one_answer else list(observation.tools)
     text = tokenizer.apply_chat_template(
-        [*map(_with_objects, observation.messages)], tools=list(observation.tools), tokenize=False,
-        add_generation_prompt=True, enable_thinking=False,
+        [*map(_with_objects, observation.messages)], tools=tools, tokenize=False, add_generation_prompt=True,
+        enable_thinking=False,
     )  # fmt: skip
     ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
     return ids

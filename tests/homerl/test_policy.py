@@ -17,7 +17,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
-from homerl.agents.guest import GuestAgent, agents_with
+from homerl.agents.guest import GuestAgent, agents_with, prompt_of
 from homerl.agents.policy import (
     PolicyAgent,
     Sample,
@@ -32,6 +32,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
 from homerl.play.messages import chat_template, parse_reply
+from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.play.utterance import Utterance
@@ -249,6 +250,15 @@ def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(guest, b
     assert [step.message["content"] for step in played.steps] == ["", "Done."] and played.steps[0].facts.code == "x = 1"
     assert all(text.endswith(f"<|im_start|>assistant\n{EMPTY}") for text in asked)
     assert "<think>hm" not in asked[1] and '"arguments": {"code": "x = 1"}' in asked[1], "an object, not a quoted text"
+
+
+@pytest.mark.parametrize("one_answer", [False, True])
+def test_a_guest_that_gives_one_answer_is_told_of_no_tools(tokenizer, one_answer):
+    stock = copy.deepcopy(tokenizer)
+    stock.chat_template = "{% for tool in tools or () %}[{{ tool.function.name }}]{% endfor %}{{ messages[0].content }}"
+    tools = ({"type": "function", "function": {"name": "answer", "parameters": {"type": "object"}}},)
+    seen = Observation("b", ({"role": "system", "content": "Answer."},), tools, one_answer)
+    assert stock.decode(prompt_of(stock, seen)) == ("Answer." if one_answer else "[answer]Answer.")
 
 
 def test_a_model_that_homerl_trained_is_asked_as_it_was_trained(tokenizer, tmp_path):
