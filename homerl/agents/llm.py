@@ -8,7 +8,8 @@ the model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from openai.types.chat import ChatCompletionMessage
@@ -41,7 +42,7 @@ class LLMAgent:
         more: dict[str, Any] = seed_for(observation, self.seed)
         if observation.tools and not one_answer:  # servers refuse an empty list
             more["tools"] = list(observation.tools)
-        sent = [as_sent(message) for message in messages]
+        sent = as_sent(messages)
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
@@ -51,9 +52,31 @@ class LLMAgent:
         return [reply_of(choice.message, completion // count, prompt, one_answer) for choice in answer.choices]
 
 
-def as_sent(message: Message) -> Message:
-    """A message as the chat API expects it: without empty fields, except for the content."""
-    return {key: value for key, value in message.items() if value not in ([], None)}
+def as_sent(messages: Iterable[Message]) -> list[Message]:
+    """Messages as the chat API expects them: without empty fields, except for the content.
+
+    Some servers refuse a result without a call, as of a call that could not be read: it is sent as the user's. Some refuse
+    arguments that are no JSON object: they are sent as an empty one, and the result says what was wrong with them.
+    """
+    sent: list[Message] = []
+    called = False  # whether the agent's last message has calls
+    for message in messages:
+        kept = {key: value for key, value in message.items() if value not in ([], None)}
+        if kept["role"] == "assistant":
+            called = "tool_calls" in kept
+        if called and kept["role"] == "assistant":
+            kept["tool_calls"] = [*map(_with_object, kept["tool_calls"])]
+        sent.append(kept if called or kept["role"] != "tool" else kept | {"role": "user"})
+    return sent
+
+
+def _with_object(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call["function"]
+    try:
+        whole = isinstance(json.loads(function["arguments"]), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    return call if whole else {**call, "function": {**function, "arguments": "{}"}}
 
 
 def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, one_answer: bool = False) -> Reply:

@@ -182,7 +182,7 @@ def script(instances: Instances) -> dict:
             (reply,) = await super().consult(episode, n)
             calls = [{"id": f"call_{i}"} | call for i, call in enumerate(reply.message.get("tool_calls", ()))]
             message = reply.message | ({"tool_calls": calls} if calls else {})
-            answers[key_of([as_sent(m) for m in episode.messages])] = message
+            answers[key_of(as_sent(episode.messages))] = message
             return [type(reply)(message)]
 
     for index in range(len(instances)):

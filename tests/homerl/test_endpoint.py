@@ -9,7 +9,7 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 
 from envs.model import Model
-from homerl.agents.llm import LLMAgent
+from homerl.agents.llm import LLMAgent, as_sent
 from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient
@@ -81,6 +81,10 @@ def completion(message="null", usage="null", more=""):
     return f'{{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": {choices}, "usage": {usage}}}'
 
 
+def called(arguments):
+    return {"id": "c1", "type": "function", "function": {"name": "query_spec", "arguments": arguments}}
+
+
 SAID = '{"role": "assistant", "content": "hello"}'
 ODD = {
     "no object": "true",
@@ -118,6 +122,22 @@ def test_a_usage_of_which_parts_are_missing_counts_as_far_as_it_goes(usage):
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said, usage=usage)]) as server:
         reply, form = asyncio.run(heard(server.url))
     assert (reply.tokens, reply.prompt_tokens) == (0, 5 if "5" in usage else 0) and form.hello == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "sent", "role"),
+    [
+        ({"content": "<tool_call>\n{"}, None, "user"),
+        ({"content": "", "tool_calls": [called('{"did": ')]}, "{}", "tool"),
+        ({"content": "", "tool_calls": [called("[1]")]}, "{}", "tool"),
+        ({"content": "", "tool_calls": [called('{"did": "1"}')]}, '{"did": "1"}', "tool"),
+    ],
+)
+def test_what_could_not_be_read_is_sent_so_that_servers_take_the_dialogue(said, sent, role):
+    answered = {"role": "tool", "content": "refused: syntax"} | ({"tool_call_id": "c1"} if sent else {})
+    dialogue = as_sent([*ASK, {"role": "assistant"} | said, answered])
+    assert [message["role"] for message in dialogue] == ["user", "assistant", role]
+    assert [call["function"]["arguments"] for call in dialogue[1].get("tool_calls", ())] == ([sent] if sent else [])
 
 
 def test_half_a_character_is_replaced_before_it_gets_anywhere():
