@@ -17,7 +17,8 @@ from envs.homeenv.assist.values import given as given_value
 from envs.homeenv.devices import Device
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS, Room
+from envs.homeenv.plan import Plan
+from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.world import as_action, check_world
@@ -222,6 +223,17 @@ def test_an_attribute_belongs_to_one_entity_and_ids_are_unique():
     for spec in Catalogue.shipped().values():
         paths = [path for shape in shapes(spec) for path in {shape.state, shape.mode, *shape.shows.values()} if path]
         assert len(paths) == len(set(paths)), spec.name
+
+
+def test_ids_are_unique_where_a_name_has_a_number_and_what_is_in_no_room_is_on_no_floor():
+    rooms = [Room(f"r{i}", "bedroom", f"room {i}", floor=1) for i in range(2)] + [Room(HOME, HOME, HOME)]
+    names = [(0, "lamp"), (1, "lamp"), (1, "lamp 2"), (0, "lamp 2"), (2, "lamp")]
+    spec = Catalogue.shipped()["100001"]
+    devices = [Device(str(i), name, rooms[at], spec) for i, (at, name) in enumerate(names)]
+    plan = Plan(tuple(rooms), tuple(devices))
+    ids = [entity.id for entity in entities(plan)]
+    assert ids[:2] == ["light.lamp", "light.lamp_2"] and len(set(ids)) == len(ids) == 5
+    assert storeys(plan) == ()
 
 
 def test_a_value_goes_to_a_service_and_back():

@@ -11,9 +11,9 @@ device belongs to at most one entity; ids are unique.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from envs.homeenv.assist.table import Kind, Way, table
@@ -172,13 +172,13 @@ def storeys(plan: Plan) -> tuple[Storey, ...]:
     """The floors of a home. They follow from the rooms' numbers, where a single one is none and 0 is the ground floor."""
     if plan.origin and plan.origin.storeys:
         return plan.origin.storeys
-    numbers = sorted({room.floor for room in plan.rooms})
+    numbers = sorted({room.floor for room in plan.rooms if room.id != HOME})
     return tuple(_storey(plan, number) for number in numbers) if len(numbers) > 1 else ()
 
 
 def _storey(plan: Plan, number: int) -> Storey:
     name = FLOORS[number] if 0 <= number < len(FLOORS) else f"Floor {number}"
-    rooms = tuple(room.id for room in plan.rooms if room.floor == number)
+    rooms = tuple(room.id for room in plan.rooms if room.floor == number and room.id != HOME)
     return Storey(id=name.lower().replace(" ", "_"), name=name, rooms=rooms)
 
 
@@ -197,7 +197,7 @@ _shapes: dict[str, tuple[Shape, ...]] = {}
 
 
 def _entities(plan: Plan) -> Iterator[Entity]:
-    taken: Counter[str] = Counter()
+    taken = {device.did for device in plan.devices}  # in an imported home they are ids of entities
     by_room = {area.room.id: area for area in areas(plan)}
     for device in plan.devices:
         link = plan.origin.link(device.did) if plan.origin else SAME
@@ -208,8 +208,9 @@ def _entities(plan: Plan) -> Iterator[Entity]:
                 yield Entity(device.did, (name, *link.aliases), area, device, shape)
                 continue
             slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
-            taken[slug] += 1
-            yield Entity(slug if taken[slug] == 1 else f"{slug}_{taken[slug]}", (name,), area, device, shape)
+            id = next(id for id in chain([slug], (f"{slug}_{number}" for number in count(2))) if id not in taken)
+            taken.add(id)
+            yield Entity(id, (name,), area, device, shape)
 
 
 def shapes(spec: DeviceSpec) -> tuple[Shape, ...]:
