@@ -65,10 +65,12 @@ class EndpointSettings(Model):
 
     @field_validator("url")
     @classmethod
-    def _keyless(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    def _askable(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         for one in (url,) if isinstance(url, str) else url or ():
             if urlsplit(one).username is not None:
                 raise ValueError("no user and password in it: export a key, and name its variable in `key`")
+            if urlsplit(one).scheme not in ("http", "https"):
+                raise ValueError("an address begins with http:// or https://")
         return url
 
     @property

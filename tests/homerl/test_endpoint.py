@@ -6,6 +6,7 @@ import time
 from email.utils import formatdate
 
 import pytest
+from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from envs.model import Model
@@ -159,6 +160,19 @@ def test_a_wrong_key_or_model_is_no_refusal_of_a_request(status):
 def test_nobody_at_the_address_is_an_infra_error():
     (error,), endpoint = ask("http://127.0.0.1:9/v1")
     assert isinstance(error, InfraError) and endpoint.usage.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("localhost:8000/v1", "begins with http"),
+        (["http://a/v1", "b/v1"], "begins with http"),
+        ("http://me:pw@a/v1", "no user"),
+    ],
+)
+def test_what_is_no_address_is_refused(url, says):
+    with pytest.raises(ValidationError, match=says):
+        EndpointSettings(url=url, model="m")
 
 
 def test_the_server_says_how_long_to_wait():
