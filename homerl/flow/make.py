@@ -83,8 +83,7 @@ class Maker:
     async def _once(self, index: int) -> Made:
         dropped, record = Counter[str](), dict[str, Any]()
         try:
-            made, record = await self.blueprint(index, dropped)
-            blueprint = told(made, self.config.user.behaviours, self.config.recipe_of(index))
+            blueprint, record = await self.blueprint(index, dropped)
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
@@ -96,7 +95,14 @@ class Maker:
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
     async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
-        """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
+        """The index-th blueprint, with its wishes told as the recipe has it, and its author's record for the statistics.
+
+        Raises `NoBlueprint` and `InfraError`.
+        """
+        made, record = await self._written(index, dropped)
+        return told(made, self.config.user.behaviours, self.config.recipe_of(index)), record
+
+    async def _written(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
             client = StructuredClient(self.endpoints["author"], config.author)

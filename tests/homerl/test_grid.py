@@ -8,6 +8,8 @@ import pytest
 from homerl.flow.grid import CELLS, balanced_rows, grid, grid_table, write
 from homerl.flow.mcts import Budget
 from homerl.flow.recipe import SynthesisConfig
+from homerl.llm.settings import UserSettings
+from homerl.play.course import Behaviours
 from homerl.play.trajectory import from_row, read_rows
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -29,6 +31,14 @@ def test_a_tree_grows_from_the_same_first_dialogue_and_finds_more(trees):
     assert tree["success"] > line["success"] and tree["explored"] > 0
     assert line["calls"] == line["sampled"] and tree["sampled"] > tree["calls"]
     assert all(f["interval"][0] <= f["success"] <= f["interval"][1] for f in figures.values())
+
+
+def test_people_tell_their_wishes_as_in_a_synthesis():
+    user = UserSettings(behaviours=Behaviours(disclosure=1.0))
+    config = SynthesisConfig(blueprints=6, recipe=RECIPE, expert=ExpertConfig(mistakes=0.0), user=user)
+    cell = grid(config, None, lambda: None, keep=True)[0]
+    played = [json.loads(row["blueprint"]) for rows in cell.rows for row in rows]
+    assert any(intent["course"] for blueprint in played for intent in blueprint["intents"])
 
 
 @pytest.mark.parametrize("of", ["calls", "sampled"])
