@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from homerl.homeassistant.forms import Forms, every_field
+from homerl.homeassistant.listing import ENTITY
 
 HIDDEN = "(left out)"  # stands for what is not read
 PRIVATE = re.compile(r"\{[{%]|://\S*[?@]")  # a template, which may hold anything; an address with a password or a query
@@ -99,6 +100,13 @@ def _ids(value: Any) -> Any:
     return [first, *others] if others else first
 
 
+def _entities(value: Any) -> Any:
+    """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
+    kept = _ids(value)
+    listed = kept if isinstance(kept, list) else [kept]
+    return kept if all(isinstance(one, str) and ENTITY.fullmatch(one) for one in listed) else HIDDEN
+
+
 def _name(value: Any) -> Any:
     return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
 
@@ -112,10 +120,10 @@ def _kind(text: Any, *keys: str) -> str:
 def _trigger(text: Any) -> Any:
     """A trigger, or a list of others within it.
 
-    One of a kind that is not read keeps its target: what it waits for is not known, but of whom is.
+    One of a kind that is not read keeps the entities that it names: what it waits for is not known, but of whom is.
     """
     read = TRIGGERS.get(_kind(text, "trigger", "platform"))
-    named = {"target": _target, NESTED: _each(_trigger)} if read is None else _keys(read)
+    named = {"target": _target, "entity_id": _entities, NESTED: _each(_trigger)} if read is None else _keys(read)
     return _part(text, {"trigger": _name, "platform": _name, **named})
 
 

@@ -88,7 +88,7 @@ def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
     """What is known of an automation that was not taken, if a device here makes it act."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
     triggers = _triggers(_listed(parts, "triggers", "trigger"))
-    reads = dict.fromkeys(did for one in triggers for did in _entities(one) if did in home.plan.by_did)
+    reads = dict.fromkeys(did for one in triggers for text in _texts(one) if (did := text.lower()) in home.plan.by_did)
     acts = dict.fromkeys(did for one in _listed(parts, "actions", "action") for did in _acts(one))
     if reads and acts:
         yield Unfollowed(id=id, reads=tuple(reads), acts=tuple(acts))
@@ -100,6 +100,14 @@ def _triggers(listed: list[Any]) -> Iterator[Mapping[str, Any]]:
         if isinstance(one, Mapping):
             yield one
             yield from _triggers(_listed(one, NESTED))
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """All texts of a part. A trigger names entities in several places: a time or a bound may be the state of a helper."""
+    if isinstance(part, str):
+        yield part
+    held = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    yield from (text for one in held for text in _texts(one))
 
 
 def _acts(action: Any) -> Iterator[str]:
@@ -116,7 +124,7 @@ def _acts(action: Any) -> Iterator[str]:
 
 
 def _entities(part: Mapping[str, Any]) -> list[str]:
-    """The entities that a trigger or an action names."""
+    """The entities that an action names."""
     places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
     named = [one for place in (part, *places) for one in _listed(place, "entity_id")]
     return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]

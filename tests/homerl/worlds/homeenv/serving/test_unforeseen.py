@@ -147,10 +147,28 @@ def test_what_cannot_be_followed_is_asked_about_and_reported(serve, brought, tri
         (on("light.hall"), {"scene": "scene.open_up"}),
         (on("light.hall"), {"action": "switch.turn_on", "target": {"entity_id": "switch.front_door, switch.gate"}}),
         (on("light.hall"), {"action": "switch.turn_on", "entity_id": "switch.Front_Door"}),
+        ({"trigger": "time", "at": ["07:00", "light.hall"]}, UNLOCK),
+        ({"trigger": "time", "at": {"entity_id": "Light.Hall", "offset": "-00:05:00"}}, UNLOCK),
+        ({"trigger": "numeric_state", "entity_id": "sensor.sun", "above": "light.hall"}, UNLOCK),
+        ({"trigger": "calendar", "event": "start", "entity_id": "light.hall"}, UNLOCK),
+        ({"trigger": "device", "domain": "light", "type": "turned_on", "entity_id": "light.hall"}, UNLOCK),
     ],
-    ids=["with commas", "in capitals", "a list of triggers", "a scene", "several targets", "a target in capitals"],
+    ids=[
+        "with commas",
+        "in capitals",
+        "a list of triggers",
+        "a scene",
+        "several targets",
+        "a target in capitals",
+        "at the time of a helper",
+        "before it",
+        "a bound",
+        "an event of a calendar",
+        "a device trigger",
+    ],
 )
 def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
+    """A lamp stands for whatever entity a trigger may name."""
     home = brought((trigger, action), exposed=SEEN).home
     assert "perhaps, by an automation" in asks(serve, home, "light.hall")
     assert not asks(serve, home, "switch.x")
