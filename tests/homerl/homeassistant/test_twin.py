@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from envs.homeenv.assist.entities import entities
 from envs.homeenv.assist.live import prompt
+from envs.homeenv.audit import Refused
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
@@ -270,6 +271,19 @@ def test_a_served_twin_is_at_the_present_moment() -> None:
         fresh = asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(home()))
     now = datetime.now(ZoneInfo("Europe/Berlin")).replace(tzinfo=UTC).timestamp()
     assert now - 60 < fresh.clock <= now
+
+
+def test_what_home_assistant_does_not_have_any_more_is_unavailable() -> None:
+    """It was renamed or removed, or Home Assistant is starting: what was true before is not told, and nothing is called."""
+    gone = ("lock.front_door", "cover.garage_door", "sensor.outside_temperature")
+    rows = [row for row in listing().sources[STATES] if row["entity_id"] not in gone]
+    with Replay(listing().model_copy(update={"sources": listing().sources | {STATES: rows}})) as server:
+        fresh = asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(home()))
+    assert [fresh.get(entity, "state") for entity in gone] == ["unavailable", "unavailable", None]
+    with pytest.raises(Refused, match="cannot be reached"):
+        fresh.call("lock.front_door", "unlock")
+    back = refresh(fresh, listing().sources[STATES])
+    assert [back.get(entity, "state") for entity in gone] == [home().get(entity, "state") for entity in gone]
 
 
 def test_a_home_without_a_zone_is_in_utc() -> None:

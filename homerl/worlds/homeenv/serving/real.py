@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -31,9 +32,15 @@ class HomeAssistant:
             return client.version
 
     async def refreshed(self, twin: Home) -> Home:
-        """The twin with the states that Home Assistant has now, at this moment."""
+        """The twin with the states that Home Assistant has now, at this moment.
+
+        What has none there, since it was renamed or removed, or Home Assistant is starting, is unavailable.
+        """
         async with connect(self.url, self._token) as client:
-            return refresh(twin, await client.states(), datetime.now(UTC))
+            states = await client.states()
+        known = {row["entity_id"] for row in states}
+        gone = [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
+        return refresh(twin, [*states, *gone], datetime.now(UTC))
 
     async def carry_out(self, twin: Home, made: Made) -> None:
         """Call the service that a call of the twin stands for, and wait until it is carried out."""
@@ -44,3 +51,8 @@ class HomeAssistant:
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."
             raise HomeAssistantError(what) from None
+
+
+def unreachable(entity: str) -> dict[str, Any]:
+    """The state of an entity that cannot be reached, as Home Assistant writes it."""
+    return {"entity_id": entity, "state": "unavailable", "attributes": {}}
