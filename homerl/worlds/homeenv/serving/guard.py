@@ -32,13 +32,14 @@ FILE = Path(__file__).parent / "guard.yaml"
 KINDS = frozenset(  # these open the home, arm it, or can set it on fire
     "lock alarm_control_panel alarm_panel garage_door opener oven stove gas_valve valve water_heater".split()
 )
-INDIRECT = frozenset("script scene automation button input_button group".split())  # their effects are not in the twin
+INDIRECT = frozenset("script scene automation button input_button group remote".split())  # their effects are not in the twin
 HARMLESS_COVERS = frozenset("awning blind curtain damper shade shutter".split())  # another class may let somebody in
 DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
 )
 MEMBERS = "entity_id"  # the attribute in which a group lists them
+END = "-"  # before what ends a word: Wohnungstür
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
 
 
@@ -150,11 +151,15 @@ def _words(group: str) -> re.Pattern[str]:
 
 
 def _without_marks(word: str) -> str:
-    """A word as ids have it, which have no accents."""
+    """A word as ids have it, which have no accents. The end of a word is none of its own: `-tur` ends others."""
+    if word.startswith(END):
+        return word
     return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
 
 
 def _pattern(word: str) -> str:
+    if word.startswith(END):
+        return rf"{re.escape(word.removeprefix(END))}\b"
     if len(word) >= COMPOUND or SPACELESS.search(word):
         return re.escape(word)
     return rf"\b{re.escape(word)}s?\b"

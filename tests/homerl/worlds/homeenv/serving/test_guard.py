@@ -40,6 +40,11 @@ def guarded(home: Home) -> set[str]:
         Row("switch.relay_7", "Portail"),
         Row("switch.relay_8", "车库门"),
         Row("switch.relay_9", "Unlocking relay"),
+        Row("switch.relay_11", "Wohnungstür"),
+        Row("switch.relay_12", "Relais Kellertu\u0308ren"),
+        Row("switch.relay_13", "Tuindeur"),
+        Row("cover.shelly_1241", "Gartentor", state="closed", device_class="shutter"),
+        Row("remote.radio", "Radio", state="on"),  # it may have learned what opens the garage
         Row("light.opener", "Opener"),  # an act in a name counts for every kind
         Row("cover.shelly_1234", "Einfahrtstor", state="closed"),
         Row("cover.shelly_1235", "Portail", state="closed"),
@@ -72,6 +77,7 @@ def test_what_may_open_the_home_is_guarded(row: Row, tmp_path: Path) -> None:
         Row("cover.blind", "Blind", "garage", state="closed", device_class="shade"),
         Row("switch.gateway", "Gateway"),
         Row("switch.clock", "Clock"),
+        Row("switch.temperatur", "Motor Temperatur"),
         Row("media_player.hall", "Speaker", "hall"),
         Row("switch.hall", "门厅插座"),
         Row("binary_sensor.front_door", "Front Door"),  # nothing can be done with it
