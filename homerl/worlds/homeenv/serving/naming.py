@@ -15,7 +15,6 @@ from envs.homeenv.home import Home
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.homeassistant.translation import link_of
 
-SIGNS = re.compile(r"[\W_]+")
 FILLING = r"[\s的の]"  # what may stand between the words of a name in a script without spaces
 LEAST = 3  # signs of a name in such a script: 门锁 is what many locks are called
 GAP = "|"  # no name has it, so none reaches across
@@ -49,7 +48,13 @@ def rooms_of(home: Home, device: Device) -> list[str]:
 
 def plain(text: str) -> str:
     """A text in small letters, with one space in place of signs. However a letter with an accent is written, it is one."""
-    return SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join("".join(sign if _is_of_a_word(sign) else " " for sign in folded).split())
+
+
+def _is_of_a_word(sign: str) -> bool:
+    """Whether a sign is a letter, a digit, or a mark of a letter, such as a vowel of Hindi or Thai."""
+    return sign.isalnum() or unicodedata.category(sign).startswith("M")
 
 
 def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:

@@ -113,6 +113,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         Row("binary_sensor.bedroom_zh", "门锁", "bedroom"),  # so the lock is called 门锁 2 here
         Row("binary_sensor.kitchen", "Terrace", "kitchen"),
         Row("binary_sensor.garage_door", "Garage Door", "garage"),
+        Row("lock.hindi", "दरवाज़ा", "kitchen", "locked"),  # door
         Row("sensor.front_door_battery", "Front Door Battery", "hall", "80"),
         Row("sensor.front_zh_battery", "前门锁电量", "hall", "80"),
         areas=AREAS | {"bedroom": "卧室"},
@@ -131,6 +132,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         ("unlock the kitchen terrace", "lock.kitchen"),
         ("unlock the hall balcony lock", "lock.hall"),
         ("open the garage door in the garage", "cover.garage_door"),
+        ("kitchen दरवाज़ा खोलो", "lock.hindi"),
         ("打开前门锁", "lock.front_zh"),
         ("把前门的锁打开", "lock.front_zh"),
         ("打开卧室的门锁", "lock.bedroom_zh"),
@@ -157,6 +159,7 @@ def test_a_whole_name_names_a_device(home: Home, said: str, did: str) -> None:
         "go to the terrace",  # of one word, without its room
         "lock the balcony lock",  # of two devices
         "打开前门锁灯",
+        "दरवाज़ा खोलो",  # of one word, whose vowels are marks
         "关上书房的门锁",  # what many locks are called
         "打开前门",
         "",
