@@ -6,17 +6,18 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from envs.simuhome import air, load, passage, workflows
-from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction, due_time_of
+from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction, TargetDevice, due_time_of
 from envs.simuhome.home import Home
 from envs.simuhome.results import OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state
+LEAD_TICKS = 300  # by which what is wanted at a time may be done before it
 NEVER = 1 << 62  # ticks
 PASS, FAIL, NOT_EVALUATED = 1, 0, -1
 
@@ -71,11 +72,15 @@ def goals_hold(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
     """For each goal of an episode that a rule decides, whether it holds in the end state."""
     goals = episode.eval.goals
     if episode.meta.query_type == "qt2":
-        fresh = untouched_home(episode, final)
+        fresh = untouched_home(episode, final.plan.strict)
+        passage.advance(fresh, final.tick, [goal.room_id for goal in goals])
         return tuple(variable_moved(goal, final, fresh) for goal in goals)
     if episode.meta.query_type == "qt3":
         return tuple(asserts_hold(final, goal.device_id, goal.asserts) for goal in goals)
-    return timed_goals(goals, final)
+    held = timed_goals(goals, final)
+    if final.plan.strict:
+        return held
+    return tuple(holds and not early for holds, early in zip(held, done_early(episode, final)))
 
 
 # Required actions
@@ -106,11 +111,9 @@ def contains_params(given: Any, wanted: Any) -> bool:
 # Room variables (QT2)
 
 
-def untouched_home(episode: EpisodeFile, final: Home) -> Home:
-    """The home as it would be at the same tick if nobody had acted. Only the rooms of the goals are advanced."""
-    fresh = load.build_home(episode.initial_home_config, final.plan.strict)
-    passage.advance(fresh, final.tick, [goal.room_id for goal in episode.eval.goals])
-    return fresh
+def untouched_home(episode: EpisodeFile, strict: bool) -> Home:
+    """The home of an episode at its beginning, in which nobody acts."""
+    return load.build_home(episode.initial_home_config, strict)
 
 
 def variable_moved(goal: GoalSpec, final: Home, fresh: Home) -> bool:
@@ -165,11 +168,45 @@ def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
     ended.
     """
     goals = list(goals)
-    rooms = set().union(*(goal.rooms for goal in goals))
     home, held = final.fork(), [False] * len(goals)
-    for index in sorted(range(len(goals)), key=lambda i: due_time_of(goals[i]).at_tick):
-        held[index] = _holds_in_window(goals[index], home, sorted(rooms))
+    for index in _by_time(goals):
+        held[index] = _holds_in_window(goals[index], home, _rooms_of(goals))
     return tuple(held)
+
+
+def done_early(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
+    """For each QT4 goal, whether somebody did it before its window, so that "in ten minutes" was done at once.
+
+    Then a target has what is wanted before the window, more than `LEAD_TICKS` before the goal is due, and has it not in the
+    untouched home. It may have it from an earlier goal. A goal without tolerance looks at one tick, and says nothing of the
+    time before.
+    """
+    goals = episode.eval.goals
+    then, fresh = final.fork(), untouched_home(episode, final.plan.strict)
+    early, known = [False] * len(goals), set[str]()
+    for index in _by_time(goals):
+        due = due_time_of(goals[index])
+        before = due.at_tick - max(due.tolerance_ticks, LEAD_TICKS) - 1
+        if due.tolerance_ticks and then.tick <= before:
+            for home in (then, fresh):
+                passage.advance(home, before, _rooms_of(goals), live=False)
+            new = [target for target in goals[index].targets if target.device_id not in known]
+            early[index] = any(_holds(then, target) and not _holds(fresh, target) for target in new)
+        known |= {target.device_id for target in goals[index].targets}
+    return tuple(early)
+
+
+def _by_time(goals: Sequence[GoalSpec]) -> list[int]:
+    """The indices of goals in the order in which they are due."""
+    return sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick)
+
+
+def _rooms_of(goals: Iterable[GoalSpec]) -> list[str]:
+    return sorted(set[str]().union(*(goal.rooms for goal in goals)))
+
+
+def _holds(home: Home, target: TargetDevice) -> bool:
+    return asserts_hold(home, target.device_id, target.asserts)
 
 
 def _holds_in_window(goal: GoalSpec, home: Home, rooms: list[str]) -> bool:
@@ -178,7 +215,7 @@ def _holds_in_window(goal: GoalSpec, home: Home, rooms: list[str]) -> bool:
     tick = max(window.start, home.tick)
     while tick in window:
         passage.advance(home, tick, rooms, live=False)
-        if all(asserts_hold(home, target.device_id, target.asserts) for target in goal.targets):
+        if all(_holds(home, target) for target in goal.targets):
             return True
         tick = tick + 1 if _changes_by_itself(home, goal) else _next_event(home)
     if home.tick in window:  # nothing more happens in this window; the search for the next goal starts at its end

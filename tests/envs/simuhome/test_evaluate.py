@@ -96,6 +96,30 @@ def test_goals_follow_one_another_from_where_the_last_one_held():
     assert evaluate.goals_hold(episode, home) == (False, False), "all checkpoints have passed"
 
 
+@each_mode
+@pytest.mark.parametrize(
+    ("flips", "strict_holds", "mended_holds"),
+    [([50], True, False), ([70], True, True), ([95], True, True), ([50, 60, 95], True, True)],
+    ids=["early", "as the window opens", "in time", "early, but taken back"],
+)
+def test_what_is_done_before_its_time_does_not_count_unless_strict(flips, strict_holds, mended_holds, strict):
+    episode = episode_of("qt4-1", [lamp_at(1000, 300)], [LAMP])
+    home = load.start_home(episode.initial_home_config, strict)
+    for second, command in zip(flips, ("On", "Off", "On"), strict=False):
+        flip(home, second, command)
+    assert evaluate.goals_hold(episode, home) == (strict_holds if strict else mended_holds,)
+
+
+def test_what_an_earlier_goal_or_the_home_has_done_already_is_not_early():
+    twice = episode_of("qt4-1", [lamp_at(1000, 300), lamp_at(3000, 300)], [LAMP])
+    home = load.start_home(twice.initial_home_config, strict=False)
+    flip(home, 95)
+    assert evaluate.goals_hold(twice, home) == (True, True)
+    lit = episode_of("qt4-1", [lamp_at(1000, 300)], [LAMP | {"attributes": {"1.OnOff.OnOff": True}}])
+    home = load.start_home(lit.initial_home_config, strict=False)
+    assert evaluate.goals_hold(lit, home) == (True,)
+
+
 def test_a_workflow_that_breaks_time_leaves_the_verdict_open():
     episode = episode_of("qt4-1", [lamp_at(1000, 0)], [LAMP])
     home = load.start_home(episode.initial_home_config)

@@ -53,6 +53,26 @@ def test_in_feasible_ones_the_reference_passes_and_doing_nothing_fails(query_typ
     assert idle.score == evaluate.FAIL
 
 
+@pytest.mark.parametrize("query_type", ["qt4-1", "qt4-2", "qt4-3"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_does_at_once_what_was_to_be_scheduled_fails_unless_strict(query_type, seed):
+    episode = generate_episode(query_type, "feasible", seed)
+    passes = {}
+    for strict in (True, False):
+        scheduled, hasty = (load.start_home(episode.initial_home_config, strict) for _ in range(2))
+        calls = []
+        for action in reference_calls(episode, scheduled):
+            arguments = {key: value for key, value in action.items() if key != "name"}
+            tools.call_tool(scheduled, action["name"], arguments)
+            calls.append(evaluate.AgentCall(action["name"], arguments))
+            for step in action.get("steps", ()):
+                tools.call_tool(hasty, step["tool"], step["args"])
+        scores = [evaluate.evaluate(episode, evaluate.final_state(home), calls).score for home in (scheduled, hasty)]
+        assert scores[0] == evaluate.PASS
+        passes[strict] = scores[1] == evaluate.PASS
+    assert passes == {True: query_type != "qt4-3", False: False}
+
+
 @pytest.mark.parametrize("query_type", ["qt1", "qt3"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_infeasible_ones_the_device_is_absent(query_type, seed):
