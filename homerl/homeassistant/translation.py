@@ -32,6 +32,7 @@ STRICT = ("todo",)  # domains whose services refuse what an entity does not have
 CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 OPEN = "needs_action"  # the attribute with the open items of a list
 DEAD = ("unavailable", "unknown")  # states without a value
+COLOURED = ("xy", "rgb", "rgbw", "rgbww")  # colour modes in which a light shows its hue and saturation too
 SWITCHED = {"on": True, "off": False}  # states of an automation; in any other it stays as it was
 NEVER = object()  # no value
 
@@ -254,6 +255,8 @@ def _plain(value: Any) -> Any:
 def _as(attribute: Attribute, shown: Any) -> Any:
     """What a state shows, as the attribute's type writes it: states of numbers are texts there."""
     kind = attribute.type
+    if attribute.name == "color_mode" and shown in COLOURED and "hs" in (attribute.options or ()):
+        return "hs"
     if kind in ("int", "float"):
         if attribute.unit == "second" and isinstance(shown, str) and (duration := seconds(shown)) is not None:
             return duration

@@ -88,6 +88,23 @@ def test_a_light_that_went_off_by_itself_keeps_its_brightness() -> None:
     assert fresh.get("light.bed_light", "brightness") == 77
 
 
+@pytest.mark.parametrize("mode", ["hs", "xy", "rgb", "rgbw", "rgbww"])
+def test_a_coloured_light_shows_its_colour_whatever_it_is_set_by(mode: str) -> None:
+    """Most lamps tell their colour as `xy`, and Home Assistant shows hue and saturation beside it."""
+    attributes = {
+        "brightness": 77,
+        "color_mode": mode,
+        "hs_color": [0, 100],
+        "rgb_color": [255, 0, 0],
+        "color_temp_kelvin": None,
+    }
+    fresh = refresh(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": attributes}])
+    assert fresh.get("light.bed_light", "hs_color") == (0, 100) and fresh.get("light.bed_light", "rgb_color") == (255, 0, 0)
+    assert fresh.get("light.bed_light", "color_temp_kelvin") is None
+    fresh.call("light.bed_light", "turn_on", (), {"brightness": 200})
+    assert fresh.get("light.bed_light", "hs_color") == (0, 100)
+
+
 def test_an_unknown_entity_is_passed_over() -> None:
     assert refresh(home(), [{"entity_id": "light.new", "state": "on", "attributes": {}}]).state_key() == home().state_key()
 
