@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
 from envs.homeenv.rules import Rule
 from envs.homeenv.state import Change
+from envs.homeenv.types import NUMBERS, ValueType
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
+OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
 FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits then counts as if it happened
 
 
@@ -124,12 +127,31 @@ def _driven(rules: Iterable[Rule]) -> set[str]:
 
 
 def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
-    """A change with what the home has come to, unless it is hidden: the home does not tell."""
+    """A change with what the home has come to, unless it is hidden: the home does not tell.
+
+    Devices round numbers in their own way, so one that is nearly as it should be is no difference.
+    """
     if change.hidden:
         return change
+    kind = home.plan.slots[home.plan.slot_of(change.did, change.path)].type
     actual = home.get(change.did, change.path)
-    same = actual in (change.after, change.settled)
+    same = actual in (change.after, change.settled) or (not is_main(change) and _near(kind, actual, change.after))
     return change.model_copy(update={"actual": None if same else actual, "differs": not same, "compared": True})
+
+
+def _near(kind: ValueType, actual: Any, wanted: Any) -> bool:
+    """Whether a number, or each of a colour, is the wanted one but for rounding: a lamp takes 3003 K for 3000 K."""
+    if None in (actual, wanted):
+        return False
+    if kind.type == "tuple":
+        parts = zip(kind.items or (), actual, wanted)
+        return all(one == other or (part.type in NUMBERS and abs(one - other) <= _step(part)) for part, one, other in parts)
+    return kind.type in NUMBERS and bool(abs(actual - wanted) <= min(_step(kind), OF_NUMBER * abs(wanted)))
+
+
+def _step(kind: ValueType) -> float:
+    """By how much a number of this range may be off; none if it has no range."""
+    return OF_RANGE * (kind.range[1] - kind.range[0]) if kind.range else 0
 
 
 def called(plan: Plan, did: str) -> str:

@@ -12,9 +12,11 @@ from serving import call_of, device_of, state
 from written_home import Row, written_home
 
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.importing import import_home
 from homerl.worlds.homeenv.serving import caretaker
 from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Outcome
 from homerl.worlds.homeenv.serving.page import MEANING, journal_page
+from tests.homerl.homeassistant.replay import listing
 
 
 @pytest.fixture
@@ -266,3 +268,27 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
     assert "took too long" in late and waits, "the first one still has its turn"
     assert done == "The lamp is on." and state(served, lamp) == "on"
     assert [entry.said for entry in served.journal.entries() if entry.outcome == "failed"] == ["music"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "became", "differs"),
+    [
+        ({"color_temp_kelvin": 3000}, {"color_temp_kelvin": 3003}, False),  # it counts in mired
+        ({"color_temp_kelvin": 3000}, {"color_temp_kelvin": 3100}, True),
+        ({"brightness": 128}, {"brightness": 127}, False),
+        ({"brightness": 128}, {"brightness": 64}, True),
+        ({"brightness": 4}, {"brightness": 2}, True),
+        ({"rgb_color": [255, 100, 0]}, {"rgb_color": [255, 99, 0]}, False),
+        ({"rgb_color": [255, 100, 0]}, {"rgb_color": [255, 0, 0]}, True),
+    ],
+)
+def test_what_a_device_rounds_is_as_expected(serve, asked, became, differs):
+    home = import_home(listing()).home
+    served = serve("act", call_of("light.bed_light", "turn_on", **asked), "Here.", of=home)
+    carry_out = served.real.carry_out
+
+    async def rounds(twin, made):
+        await carry_out(twin, replace(made, arguments=became))
+
+    served.real.carry_out = rounds
+    assert ("not as I expected" in served.say("light please")) == differs
