@@ -6,6 +6,7 @@ Invariants:
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
+- No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay.
 - No call is begun in the real home once the person has gone or has waited for `House.patience`.
 """
 
@@ -16,6 +17,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
@@ -48,6 +50,7 @@ PROPOSALS = 100  # that wait for consent at most; the oldest go
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 LOOK_SECONDS = 5.0  # beyond these, in which the real home tells its states
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
+MOST_CALLS = 20  # of one device for one sentence
 MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 
 log = logging.getLogger(__name__)
@@ -199,6 +202,11 @@ class Caretaker:
         if not exchange.calls:
             exchange.outcome = "refused" if exchange.refusals else "said"
             exchange.reply = exchange.reply or self._unable(exchange)
+            return
+        did, count = Counter(one.did for one in exchange.made).most_common(1)[0]
+        if count > MOST_CALLS:
+            exchange.outcome = "refused"
+            exchange.reply = self.words.say("often", device=called(self.home.plan, did), count=count)
             return
         exchange.guarded = self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
         if self.house.mode == "shadow":

@@ -10,6 +10,7 @@ from serving import call_of, device_of, state
 from written_home import Row, written_home
 
 from envs.documents import InputError
+from envs.messages import call_message, tool_call
 from homerl.play.faults import InfraError
 from homerl.worlds.homeenv.serving import caretaker as module
 from homerl.worlds.homeenv.serving.changes import called
@@ -231,3 +232,15 @@ def test_a_script_that_the_owner_allowed_runs_for_a_sentence_that_names_it(serve
     served = serve("act", *calls, of=home, allowed=["script.evening"])
     assert "consent" in served.say("it is late") and not served.real.made
     assert served.say("run good night") == "Done it." and served.real.made
+
+
+@pytest.mark.parametrize("mode", ["shadow", "confirm", "act"])
+@pytest.mark.parametrize("times", [module.MOST_CALLS, module.MOST_CALLS + 1])
+def test_a_loop_of_a_model_wears_out_no_relay(serve, lamp, mode, times):
+    calls = [tool_call("control_device", {"did": lamp.did, "locator": "turn_on", "arguments": {}}) for _ in range(times)]
+    served = serve(mode, call_message(*calls), "It is on.")
+    reply = served.say("light please")
+    too_often = times > module.MOST_CALLS
+    assert (f"{times} times" in reply) == too_often
+    assert len(served.real.made) == (times if mode == "act" and not too_often else 0)
+    assert (served.journal.entries()[-1].outcome == "refused") == too_often
