@@ -53,7 +53,9 @@ class Unfollowed(Model):
 
     id: str
     reads: tuple[str, ...]
-    acts: tuple[str, ...] = Field(description="the entities there that it acts on, or a kind of them such as lock")
+    acts: tuple[str, ...] = Field(
+        description="what it acts on there: entities, else a service, or a kind of them such as lock"
+    )
 
 
 class Origin(Model):

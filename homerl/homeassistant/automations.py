@@ -29,7 +29,7 @@ from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
 from homerl.homeassistant.privacy import CODES
 from homerl.homeassistant.times import seconds
-from homerl.homeassistant.translation import domain_of, from_homeassistant
+from homerl.homeassistant.translation import from_homeassistant
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
@@ -111,14 +111,14 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def _acts(action: Any) -> Iterator[str]:
-    """What an action, or one within it, acts on: entities, or the kind of those that it does not name."""
+    """What an action, or one within it, acts on: entities, or, where it names none, its service, or their kind."""
     if isinstance(action, list):
         yield from (found for one in action for found in _acts(one))
     if not isinstance(action, Mapping):
         return
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
-    if service not in (None, HIDDEN):
-        yield from _entities(action) or [domain_of(str(service))]
+    if service is not None:
+        yield from _entities(action) or ([service] if service != HIDDEN else [])
     yield from (one for one in _listed(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
     yield from (found for key in NESTING for found in _acts(action.get(key)))
 

@@ -32,7 +32,9 @@ FILE = Path(__file__).parent / "guard.yaml"
 KINDS = frozenset(  # these open the home, arm it, or can set it on fire
     "lock alarm_control_panel alarm_panel garage_door opener oven stove gas_valve valve water_heater".split()
 )
-INDIRECT = frozenset("script scene automation button input_button group remote".split())  # their effects are not in the twin
+INDIRECT = frozenset(  # their effects are not in the twin; the last ones have no devices, but automations call them
+    "script scene automation button input_button group remote rest_command shell_command python_script pyscript mqtt".split()
+)
 HARMLESS_COVERS = frozenset("awning blind curtain damper shade shutter".split())  # another class may let somebody in
 DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "

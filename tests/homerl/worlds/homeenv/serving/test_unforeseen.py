@@ -152,6 +152,9 @@ def test_what_cannot_be_followed_is_asked_about_and_reported(serve, brought, tri
         ({"trigger": "numeric_state", "entity_id": "sensor.sun", "above": "light.hall"}, UNLOCK),
         ({"trigger": "calendar", "event": "start", "entity_id": "light.hall"}, UNLOCK),
         ({"trigger": "device", "domain": "light", "type": "turned_on", "entity_id": "light.hall"}, UNLOCK),
+        (on("light.hall"), {"action": "shell_command.welcome"}),
+        (on("light.hall"), {"action": "esphome.node_open_gate"}),
+        (on("light.hall"), {"action": "{{ what }}", "target": {"entity_id": "lock.front_door"}}),
     ],
     ids=[
         "with commas",
@@ -165,6 +168,9 @@ def test_what_cannot_be_followed_is_asked_about_and_reported(serve, brought, tri
         "a bound",
         "an event of a calendar",
         "a device trigger",
+        "a command",
+        "a service that says it",
+        "a service that is a template",
     ],
 )
 def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
