@@ -8,6 +8,7 @@ that folder is uploaded.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -67,7 +68,7 @@ def export(
     names it, by default the base's. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama. Raises
     `InputError` for everything that cannot be exported.
     """
-    run = Path(run)
+    run = Path(os.path.normpath(Path.cwd() / run))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
     stage = find_stage(run)
     folder, repo = destination(run, to, push)
@@ -270,8 +271,9 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answered(model, tokenizer, shown(facts))
     write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer))
-    known = json.dumps({"homerl": __version__} | asdict(facts), indent=1)
-    write_atomic(folder / MARK, known + "\n")
+    known = {"homerl": __version__} | asdict(facts)
+    del known["played"]  # it may be a whole home, or name its file
+    write_atomic(folder / MARK, json.dumps(known, indent=1) + "\n")
 
 
 def answered(model: Any, tokenizer: Any, card: Card) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ USE = """The system prompt {told}. The model answers {answers}.
 ```python
 {imports}
 
-name = "{name}"  # the hub id or the folder
+name = {name}  # the hub id or the folder
 model = {auto}.from_pretrained(name)
 tokenizer = AutoTokenizer.from_pretrained(name)
 tools = [
@@ -167,7 +168,7 @@ answer is the message's content. Send the tools above all the same, since its pr
 LOCAL = """`{file}` is the same model for llama.cpp and Ollama; `Modelfile` tells Ollama how. Run them in this folder:
 
 ```bash
-llama-server --jinja -m {file} --port 8080      # http://localhost:8080/v1
+llama-server --jinja -m {quoted} --port 8080      # http://localhost:8080/v1
 ollama create {name} -f Modelfile               # then: ollama run {name}; http://localhost:11434/v1
 ```"""
 
@@ -220,7 +221,7 @@ def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str) -> Ite
     yield "Scores", _scores(facts.scores)
     yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), answer)))
     yield "Serve", _serve(facts, adapter)
-    yield "Run at home", LOCAL.format(file=gguf, name=facts.name.split("/")[-1].lower()) if gguf else ""
+    yield "Run at home", _at_home(facts, gguf) if gguf else ""
     yield "Data", _data(facts)
     yield "Rewards", _rewards(facts.newest("rewards"))
     yield "Training", _training(facts)
@@ -259,7 +260,7 @@ def _use(facts: Facts, adapter: bool) -> str:
     return USE.format(
         told=card.told,
         answers=card.answers,
-        name=facts.name,
+        name=json.dumps(facts.name, ensure_ascii=False),
         most=MOST,
         auto=auto,
         imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
@@ -276,10 +277,14 @@ def shown(facts: Facts) -> Card:
 
 
 def _serve(facts: Facts, adapter: bool) -> str:
-    on_base = (
-        f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n    --chat-template chat_template.jinja"
-    )
-    return SERVE.format(model=on_base if adapter else facts.name, answers=ONE_ANSWER if shown(facts).one_answer else CALLS)
+    name = shlex.quote(facts.name)
+    on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
+    return SERVE.format(model=on_base if adapter else name, answers=ONE_ANSWER if shown(facts).one_answer else CALLS)
+
+
+def _at_home(facts: Facts, gguf: str) -> str:
+    name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._") or "agent"  # as Ollama wants names
+    return LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name)
 
 
 def _data(facts: Facts) -> str:
@@ -294,7 +299,9 @@ def _data(facts: Facts) -> str:
         parts.append(f"Verified dialogues: `{data}`.")
     if facts.newest("rlve") and (blueprints := facts.newest("blueprints")):
         count, first = blueprints.get("count"), blueprints.get("first_seed")
-        parts.append(f"Reinforcement learning on {count} simulated tasks, by seed from {first} on.")
+        each = facts.newest("rlve").get("blueprints_per_update")
+        some = f"each update on {each} of " if each else ""
+        parts.append(f"Reinforcement learning, {some}{count} simulated tasks, by seed from {first} on.")
     return "\n\n".join(parts)
 
 

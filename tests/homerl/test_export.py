@@ -1,8 +1,10 @@
 """Export: what a fresh process loads is what was trained, what the hub holds is what was exported."""
 
+import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from envs.messages import tool_call
 from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
-from homerl.publish.model_card import gather
+from homerl.publish.model_card import gather, model_card
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
@@ -57,8 +59,9 @@ SCORE = {
 }  # fmt: skip
 RLVE = {
     "homerl": 1, "run": "rlve", "seed": 3, "out": "/home/jo/run/rlve", "wandb": {"entity": "jo-private"},
-    "model": {"name": "/home/jo/run/sft/model"}, "blueprints": {"count": 1000, "first_seed": 7},
-    "rlve": {"credit": "step"}, "rewards": {"progress": 1.0, "collateral": 0.2, "max_turns": 3},
+    "model": {"name": "/home/jo/run/sft/model"}, "rlve": {"credit": "step", "blueprints_per_update": 16},
+    "blueprints": {"count": 1000, "first_seed": 7, "recipe": {"home": {"files": ["/home/jo/home.json"]}}},
+    "rewards": {"progress": 1.0, "collateral": 0.2, "max_turns": 3},
     "user": {"kind": "llm", "url": "http://gpu7.internal:8400/v1", "model": "/home/jo/my models/user"},
 }  # fmt: skip
 SFT = {
@@ -182,7 +185,7 @@ def test_card_says_what_the_run_says(exported: Path):
         "| empty | 0 |",
         "| `collateral` | 0.2 |",
         "450 of 900 rollouts succeeded, and 99.0 % of 300 tasks",
-        "1000 simulated tasks",
+        "each update on 16 of 1000 simulated tasks",
         "commit: abc123",
         "packages: trl 1.16",
         "last reward: 1.25",
@@ -368,6 +371,29 @@ def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
     for path in (path for path in exported.iterdir() if path.suffix != ".safetensors"):
         for private in ("/home/jo", "jo-private", "gpu7", str(flywheel.parent)):
             assert private not in path.read_text(), (path.name, private)
+
+
+def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, tmp_path: Path):
+    """What lies beside a stage is found: the stages before it, and its data."""
+    monkeypatch.chdir(flywheel / "rlve")
+    text = (export(Path(), str(tmp_path / "my-agent")) / "README.md").read_text()
+    assert "Recipe: sft" in text and "450 of 900 rollouts" in text
+    monkeypatch.chdir(flywheel / "rlve/model")
+    refused(Path(), "a model, not a run", str(flywheel / "rlve"), to=str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("name", ["my agent", 'it\'s "mine"', "智能家居"])
+def test_a_card_can_be_typed_whatever_the_folder_is_called(name: str, tmp_path: Path):
+    card = model_card(gather(tmp_path, name, None, "mit"), "tiny", adapter=False, gguf=f"{name}-f32.gguf")
+    code, serve, at_home = (card.split(f"```{kind}\n")[part].split("```")[0] for kind, part in CODE_BLOCKS)
+    assert ast.literal_eval(code.split("name = ")[1].split("  # ")[0]) == name
+    assert shlex.split(serve)[:3] == ["vllm", "serve", name]
+    llama, ollama = at_home.splitlines()
+    assert shlex.split(llama)[3] == f"{name}-f32.gguf"
+    assert re.fullmatch(r"ollama create [a-z0-9][\w.-]* -f Modelfile .*", ollama)
+
+
+CODE_BLOCKS = (("python", 1), ("bash", 1), ("bash", 2))
 
 
 def test_stage_without_anything_else(run: Path):
