@@ -131,6 +131,11 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         what = f"is {_short(value)}, where keys with values are expected"
         return what, "indent `key: value` lines under it"
+    if kind in ("list_type", "tuple_type"):
+        return f"is {_short(value)}", "it should be a list, which is written whole, as [1, 2]"
+    if kind in ("string_type", "path_type"):
+        quoted = f"""'"{value if isinstance(value, (int, float)) else "text"}"'"""
+        return f"is {_short(value)}", f"it should be text: write it in quotes, on the command line in two kinds: {quoted}"
     message = raw["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind in ("value_error", "assertion_error"):
         return f"cannot be used: {message}", "correct the value"

@@ -46,6 +46,7 @@ class Base(Model):
     )
     processes: int | None = Field(
         None,
+        ge=0,
         description="Number of processes that `flywheel` starts for each stage of training, or of workers of `synth`; null "
         "is one a GPU (with `cpu`: one) in training, one a core in `synth`.",
     )

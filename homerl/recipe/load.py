@@ -10,6 +10,7 @@ Invariants:
 - No keys are known here except those that name a source. `envs.documents.validate` refuses unknown keys.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,16 @@ def _sources_first(overrides: list[tuple[tuple[str, ...], Any]]) -> list[tuple[t
 
 def _value(flag: str, text: str) -> Any:
     try:
-        return read_yaml(f"{text}\n").data
+        return text.strip() if _loses_text(text) else read_yaml(f"{text}\n").data
     except InputError as error:
         what = f"the value of {flag} is {error.what}"
         raise InputError(what, COMMAND_LINE, "put quotes around it") from None
+
+
+def _loses_text(text: str) -> bool:
+    """Whether YAML takes a part of a plain text for a comment, as of `runs/try #2`. Nobody comments a command line."""
+    plain = text.strip()[:1] not in tuple("'\"[{|>&*!")
+    return plain and re.search(r"(^|\s)#", text) is not None
 
 
 def _everywhere(document: Document, key: tuple[str, ...], value: Any) -> Document:

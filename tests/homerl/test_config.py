@@ -27,6 +27,7 @@ class Recipe(BaseModel, extra="forbid"):
     homerl: int
     train: Train
     name: str | None = None
+    out: Path = Path()
 
 
 BASE = "homerl: 1\ntrain:\n  learning_rate: 1e-6\n  steps: 10\n  betas: [0.9, 0.99]\n"
@@ -111,9 +112,19 @@ def test_the_harder_run_of_the_readme_is_harder_in_every_stage() -> None:
     assert len(tasks) == 6 and all(task["intents"] == [2, 3] for task in tasks)
 
 
+@pytest.mark.parametrize("text", ["runs/try #2", "#1", "a # b", "'a # b'", '"a # b"', "['a # b']", "a#b"])
+def test_a_text_on_the_command_line_is_read_to_its_end(tmp_path: Path, text: str) -> None:
+    found = config.load(write(tmp_path, base=BASE), ["--name", text])[0]["name"]
+    assert found == {"'a # b'": "a # b", '"a # b"': "a # b", "['a # b']": ["a # b"]}.get(text, text)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--name", "2024"], "command line: name is 2024\nit should be text: write it in quotes"),
+        (["--name", "runs/a: b"], "command line: name is {'runs/a': 'b'}\nit should be text: write it in quotes"),
+        (["--out", "2024"], """it should be text: write it in quotes, on the command line in two kinds: '"2024"'"""),
+        (["--train.betas.0", "1"], "command line: train.betas is {'0': 1}\nit should be a list, which is written whole"),
         (["--train.stpes", "1"], "command line: train.stpes is not a known key\ndid you mean steps?"),
         (["--tran.steps", "1"], "command line: tran is not a known key\ndid you mean train?"),
         (["--train.steps", "many"], "command line: train.steps is 'many'\nit should be a valid integer"),
