@@ -5,6 +5,7 @@ Invariants: unknown keys are refused; nothing here imports torch.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +50,13 @@ class SuiteSettings(Model):
         exclude_if=lambda user: user == BenchUser(),  # results are named by digests that are older than this key
         description="The user, who is scripted.",
     )
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if name in ("", ".", "..") or "/" in name:
+            raise ValueError("it names a folder below `bench/`, so it is not empty and has no /")
+        return name
 
     @field_validator("benchmark")
     @classmethod
@@ -103,6 +111,14 @@ class BenchSettings(Model):
     max_tokens: int = Field(1024, description="Most tokens that the model samples in one step.")
     batch: int = Field(64, ge=1, description="Number of prompts that are sampled at a time.")
     limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode; a `benchmark` has its own.")
+
+    @field_validator("suites")
+    @classmethod
+    def _apart(cls, suites: tuple[SuiteSettings, ...]) -> tuple[SuiteSettings, ...]:
+        names = Counter(suite.name for suite in suites)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"two suites are called '{twice[0]}', and each has a folder of its name")
+        return suites
 
 
 class BenchRecipe(Base):

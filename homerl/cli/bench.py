@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ def run_command(
     at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
     runs: Annotated[int, typer.Option(min=1, help="plays of each instance, for pass^k")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="play only LIMIT instances, spread evenly over the suite")] = None,
-    temperature: float = 0.0,
+    temperature: Annotated[float, typer.Option(min=0)] = 0.0,
     max_tokens: Annotated[int | None, typer.Option(min=1, help=TOKENS)] = None,
     price: Annotated[str | None, typer.Option(help="prices of a million input and output tokens, as 0.5,1.5")] = None,
     seed: int = 0,
@@ -79,6 +80,8 @@ def run_command(
     from homerl.run.bench_command import run_benchmark as play
     from homerl.view.bench_report import write_report
 
+    if wandb:
+        _refuse_logged_out()
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
         prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu,
@@ -90,6 +93,16 @@ def run_command(
         from homerl.view.bench_log import log_to_wandb
 
         console.print(log_to_wandb(out, wandb))
+
+
+def _refuse_logged_out() -> None:
+    """Raise `InputError` before hours of play whose figures Weights & Biases would not take."""
+    from homerl.run.preflight import wandb_troubles
+
+    if os.environ.get("WANDB_MODE", "online") != "online":
+        return
+    for trouble in wandb_troubles("WANDB_MODE=offline keeps all beside the results, for `wandb sync`"):
+        raise InputError(trouble, "--wandb", "log in, or leave it out")
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:
@@ -113,7 +126,7 @@ def robustness_command(
     at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
     runs: Annotated[int, typer.Option(min=1, help="plays of each instance")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="only LIMIT instances, spread evenly over the suite")] = None,
-    temperature: float = 0.0,
+    temperature: Annotated[float, typer.Option(min=0)] = 0.0,
     max_tokens: Annotated[int | None, typer.Option(min=1, help=TOKENS)] = None,
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,

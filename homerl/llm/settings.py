@@ -19,6 +19,11 @@ TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
 SERVED = {"model", "max_length", "seed", "arguments"}  # the part of `serve` that answers depend on
 
 
+def holds_password(url: str) -> bool:
+    """Whether an address names a user. Addresses are stored and shown, so no key may stand in them."""
+    return urlsplit(url).username is not None
+
+
 class ServeSettings(Model):
     """A vLLM server that rank 0 starts and stops."""
 
@@ -67,7 +72,7 @@ class EndpointSettings(Model):
     @classmethod
     def _askable(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         for one in (url,) if isinstance(url, str) else url or ():
-            if urlsplit(one).username is not None:
+            if holds_password(one):
                 raise ValueError("no user and password in it: export a key, and name its variable in `key`")
             if urlsplit(one).scheme not in ("http", "https"):
                 raise ValueError("an address begins with http:// or https://")

@@ -118,14 +118,19 @@ def _login(recipe: Base) -> list[str]:
     trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
     if not trains or not is_first() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
         return []
+    tell_services(recipe)
+    return wandb_troubles(OFFLINE)
+
+
+def wandb_troubles(instead: str) -> list[str]:
+    """What keeps this process from sending metrics to Weights & Biases. `instead` says how to do without it."""
     import wandb
 
-    tell_services(recipe)
     try:
         known = wandb.login(prompt=False)
     except wandb.errors.Error as error:
-        return [f"Weights & Biases takes no metrics: {str(error).splitlines()[0]} ({OFFLINE})"]
-    return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {OFFLINE})"]
+        return [f"Weights & Biases takes no metrics: {str(error).splitlines()[0]} ({instead})"]
+    return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {instead})"]
 
 
 def _engine(recipe: Base) -> list[str]:

@@ -27,6 +27,7 @@ LIBRARIES = {  # by the package that defines the error: what it could not do
     "openai": "the server did not answer as it should",
     "httpx": "the server did not answer as it should",
     "requests": "the server did not answer as it should",
+    "wandb": "Weights & Biases took nothing",
     "_lzma": "a packed file cannot be read",
 }
 

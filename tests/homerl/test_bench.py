@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from envs.documents import InputError
 from homerl.agents.llm import as_sent
-from homerl.bench.recipe import SuiteSettings
+from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.score import pass_hat
@@ -111,12 +111,41 @@ def test_a_model_that_is_nowhere_is_refused_with_the_baselines(suite_file, tmp_p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("option", ["--limit", "--at-once", "--runs", "--max-tokens"])
+@pytest.mark.parametrize("option", ["--limit", "--at-once", "--runs", "--max-tokens", "--temperature"])
 @pytest.mark.parametrize("number", [0, -1])
-def test_a_number_below_one_is_refused(suite_file, tmp_path, option, number):
+def test_a_number_that_is_too_small_is_refused(suite_file, tmp_path, option, number):
+    number -= 0.5 if option == "--temperature" else 0
     given = ["bench", "run", suite_file, "--model", "expert", "--out", tmp_path / "out", option, number]
     done = CliRunner().invoke(app, [*map(str, given)])
     assert done.exit_code == 2 and option in done.output and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--model", "--user", "--judge"])
+def test_a_password_is_not_written_beside_results(suite_file, tmp_path, option):
+    given = {"--model": "expert", "--out": str(tmp_path / "out"), option: "http://jo:secret@127.0.0.1:9/v1"}
+    done = CliRunner().invoke(app, ["bench", "run", str(suite_file), *(word for pair in given.items() for word in pair)])
+    assert (
+        isinstance(done.exception, InputError)
+        and done.exception.where == option
+        and "OPENAI_API_KEY" in done.exception.remedy
+    )
+    assert "secret" not in str(done.exception) and not (tmp_path / "out").exists()
+
+
+def test_who_is_not_logged_in_hears_it_before_the_suite_is_played(suite_file, tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setattr("wandb.login", lambda prompt: False)
+    given = ["bench", "run", suite_file, "--model", "expert", "--out", tmp_path / "out", "--wandb", "homes"]
+    done = CliRunner().invoke(app, [*map(str, given)])
+    assert "nobody is logged in" in str(done.exception) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "says"), [(["a", "b", "a"], "two suites are called 'a'"), (["../a"], "has no /"), ([""], "is not empty")]
+)
+def test_each_suite_of_a_recipe_has_a_folder_of_its_own(names, says):
+    with pytest.raises(ValueError, match=says):
+        BenchSettings.model_validate({"suites": [{"name": name} for name in names]})
 
 
 def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path):
