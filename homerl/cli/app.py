@@ -6,6 +6,7 @@ Invariant: the logic is in the modules that the commands call.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,9 +62,9 @@ def check(
     recipe: str,
     gpus: Annotated[
         int | None,
-        typer.Option(help="number of training GPUs; default: `processes`, or eight less those that serve a model"),
+        typer.Option(min=1, help="number of training GPUs; default: `processes`, or eight less those that serve a model"),
     ] = None,
-    gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
+    gpu_memory: Annotated[float, typer.Option(min=1, help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
     """Resolve a recipe and print it, estimate its memory, check this machine, and play an episode of each source."""
     from homerl.run.preflight import check_machine
@@ -88,7 +89,7 @@ def init(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise InputError("the folder is not empty", where=str(folder), remedy="name a new one")
     write_recipes(folder)
-    console.print(f"recipes written to {folder}; start one with: accelerate launch {folder}/quickstart.yaml")
+    console.print(f"recipes written to {folder}; start one with: accelerate launch {shlex.quote(str(folder))}/quickstart.yaml")
 
 
 @app.command("export")

@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -52,6 +53,9 @@ class Ending:
 
 def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] = lambda end: True) -> int:
     """Do the work and return its exit code. An error of which `ending` knows is said, if this process `speaks` then."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = work() or 0
         sys.stdout.flush()  # here, so that a full disk has its message

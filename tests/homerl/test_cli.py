@@ -41,6 +41,7 @@ def test_the_version_is_told() -> None:
         (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
         (["make-home", "x.json", "--devices", "many"], "2-6"),
         (["make-home", "x.json", "--scale", "huge"], "complex"),
+        (["check", "recipes/smoke.yaml", "--gpus", "0"], "--gpus"),
         (["export", "no/such/run", "--to", "x"], "no/such/run"),
     ],
 )
@@ -56,6 +57,11 @@ def test_a_file_that_cannot_be_written_is_one_message_and_code_2(tmp_path: Path)
         done = homerl("make-home", str(out), "--devices", "2-2")
         assert done.returncode == 2 and "cannot be read or written" in done.stderr.replace("\n", " ")
         assert str(tmp_path) in done.stderr.replace("\n", "") and "Traceback" not in done.stderr
+
+
+def test_a_terminal_of_another_encoding_gets_escapes() -> None:
+    done = homerl("glossary", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "\\u03a6" in done.stdout
 
 
 def test_a_terminal_breaks_a_message_between_words() -> None:
