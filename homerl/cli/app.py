@@ -89,7 +89,8 @@ def init(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise InputError("the folder is not empty", where=str(folder), remedy="name a new one")
     write_recipes(folder)
-    console.print(f"recipes written to {folder}; start one with: accelerate launch {shlex.quote(str(folder))}/quickstart.yaml")
+    first = shlex.quote(str(folder / "quickstart.yaml"))
+    console.print(f"recipes written to {folder}; start one with: accelerate launch {first}")
 
 
 @app.command("export")
