@@ -54,12 +54,26 @@ activation() {
     case $venv in "$root"/*) printf 'source %q' "${venv#"$root"/}/bin/activate" ;; *) printf 'source %q' "$venv/bin/activate" ;; esac
 }
 
+# Ends with a message if the environment was moved or copied: its programs still start the Python, and the homerl, of the old
+# place. Each program names that Python in its first line, or in its second if the path is long or has spaces.
+refuse_moved() {
+    local made
+    [ -e "$venv/bin/pip" ] || return 0
+    made=$(sed -n '1,2s|^[^/]*\(/.*\)/python[0-9.]*.*|\1|p' "$venv/bin/pip")
+    [ -z "$made" ] || [ "$made" -ef "$venv/bin" ] || {
+        say "the virtual environment $venv was moved or copied from $made, and its programs look for that place."
+        say "Delete it, and start this again, which makes a new one:  rm -r $(printf '%q' "$venv")"
+        exit 2
+    }
+}
+
 # ensure_venv EXTRAS: installs homerl, editable, with the extras ("", "[test]" or "[gpu]"), and puts the environment first on
 # the PATH.
 ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted
     HOMERL_ACTIVATE=${HOMERL_ACTIVATE-$(activation)}  # a run says it at its end
     export HOMERL_ACTIVATE
+    refuse_moved
     if [ ! -x "$venv/bin/python" ] || [ ! -e "$venv/bin/pip" ]; then  # one that was broken off has no pip yet
         python=$(find_python)
         say "making the virtual environment $venv with $python"

@@ -19,12 +19,15 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )  # fmt: skip
+from rich.table import Column
+from rich.text import Text
 
 from envs.documents import InputError
 
@@ -34,17 +37,28 @@ RECENT = 10  # lines over which speed is measured
 
 
 def progress_bar(console: Console | None = None) -> Progress:
-    """A bar with name, count, elapsed time, remaining time and a note; tasks need the field `note`."""
+    """A bar with name, count, elapsed time, remaining time and a note; tasks need the field `note`.
+
+    In a narrow terminal the bar and the note get shorter, and the figures stay.
+    """
     return _Bar(
         TextColumn("{task.description:<16}", style="bold", markup=False),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
         TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", style="dim", markup=False),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        _Note(),
         console=console,
     )
+
+
+class _Note(ProgressColumn):
+    """The note of a task, on one line."""
+
+    def render(self, task: Task) -> Text:
+        """As much of the note as there is room for."""
+        return Text(str(task.fields["note"]), "dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Bar(Progress):

@@ -176,7 +176,8 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
         yield purpose, f"homerl reverify {shlex.quote(str(newest))}"
     if run.recipe and run.shown_model == "rlve":
         seed = int(run.record.get("seed") or 0) + 1
-        again = f"accelerate launch {out}/recipe.yaml --seed {seed} --out {out}-seed{seed}"
+        beside = shlex.quote(str(run.out.parent / f"{run.name}-seed{seed}"))
+        again = f"accelerate launch {out}/recipe.yaml --seed {seed} --out {beside}"
         yield "The same with another seed", again
 
 

@@ -46,6 +46,11 @@ class Run:
     rollouts: tuple[Trajectory, ...]
 
     @property
+    def name(self) -> str:
+        """The name of the run's folder, also where that is written as `.`."""
+        return self.out.resolve().name
+
+    @property
     def has_expert(self) -> bool:
         """Whether the upper bound was played."""
         return any("expert" in by_model for by_model in self.scores.values())

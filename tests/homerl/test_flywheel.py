@@ -200,6 +200,35 @@ def test_a_script_says_how_homerl_is_found_in_the_shell(tmp_path: Path) -> None:
     assert said(tmp_path, PATH=f"{clone}/.venv/bin:{os.environ['PATH']}") == f"|{tmp_path}|view home x.json"
 
 
+@pytest.mark.parametrize("name", ["clone", "a clone"])
+def test_a_clone_that_was_moved_says_that_its_environment_was_made_elsewhere(tmp_path: Path, name: str) -> None:
+    """A virtual environment's programs name its Python by its path, on the second line if that has spaces."""
+    clone = tmp_path / name
+    (clone / "scripts").mkdir(parents=True)
+    for script in ("_venv.sh", "homerl", "quickstart"):
+        shutil.copy(ROOT / "scripts" / script, clone / "scripts")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone / ".venv"], check=True)
+    python = clone / ".venv/bin/python"
+    long = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
+    for program in ("pip", "homerl"):
+        (clone / ".venv/bin" / program).write_text((long if " " in name else f"#!{python}\n") + "print('hello')\n")
+        (clone / ".venv/bin" / program).chmod(0o755)
+
+    def done(folder: Path, script: str = "homerl") -> subprocess.CompletedProcess[str]:
+        clean = {key: value for key, value in os.environ.items() if key != "HOMERL_VENV"}
+        return subprocess.run([folder / "scripts" / script], env=clean, capture_output=True, text=True)
+
+    assert done(clone).stdout == "hello\n"
+    (tmp_path / "link").symlink_to(clone)
+    assert done(tmp_path / "link").stdout == "hello\n"
+    shutil.copytree(clone, tmp_path / "copy", symlinks=True)
+    moved = clone.rename(tmp_path / "moved")
+    for folder in (tmp_path / "copy", moved):
+        for script in ("homerl", "quickstart"):
+            found = done(folder, script)
+            assert found.returncode == 2 and f"from {clone}/.venv/bin" in found.stderr and "rm -r" in found.stderr
+
+
 def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:
     for stage, _ in stages(recipe(tmp_path)):
         path = tmp_path / "by_hand.yaml"

@@ -111,3 +111,12 @@ def test_an_interval_that_is_none_is_refused(monkeypatch, seconds):
     monkeypatch.setenv(INTERVAL, seconds)
     with pytest.raises(InputError, match="no number of seconds"), progress_bar(Console(file=io.StringIO())):
         pass
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_shows_the_figures(width):
+    console = Console(width=width, force_terminal=True, color_system=None, file=io.StringIO())
+    with progress_bar(console) as bar:
+        bar.add_task("bench unseen-names", total=36_000, completed=1_200, note="a model with a long name")
+    last = console.file.getvalue().split("\r")[-1]
+    assert "bench unseen-names" in last and " 1200/36000 0:00:00 left -:--:-- a " in last

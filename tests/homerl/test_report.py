@@ -368,6 +368,13 @@ def test_an_empty_folder_makes_a_report(tmp_path):
     assert page_of(report).tags["section"] == 1
 
 
+def test_a_run_that_is_called_a_dot_has_the_name_of_its_folder(run, monkeypatch):
+    monkeypatch.chdir(run)
+    report = write_report(Path())
+    assert f"<h1>{run.name}</h1>" in (run / "report.html").read_text()
+    assert dict(report.next)["The same with another seed"].endswith(f" --out {run.name}-seed8")
+
+
 def test_stages_that_have_just_begun(run):
     """One line of metrics, a line cut by a kill, no number at all, a suite of which no episode counted."""
     for stage in ("sft", "rlve"):
