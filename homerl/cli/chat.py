@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +77,6 @@ def serve(
     socket = listening(address)
     url = f"http://{address.in_brackets}:{socket.getsockname()[1]}"
     console.print(f"{model.name} answers at {url}/v1 (Ctrl-C ends it)", soft_wrap=True)
-    console.print(f"talk with it: homerl chat {url}/v1 --like {what}", soft_wrap=True)
+    console.print(f"talk with it: homerl chat {url}/v1 --like {shlex.quote(what)}", soft_wrap=True)
     with suppress(KeyboardInterrupt):
         asyncio.run(serve_app(ModelServer(model, address, max_tokens).app(), socket))
