@@ -38,12 +38,21 @@ def read_recipe(stage: Path) -> dict[str, Any]:
 
 
 def local_folder(stage: Path, source: str | None) -> Path | None:
-    """The folder that a stage's record calls `source`, even if both were moved together; None if it is gone."""
+    """The folder that a stage's record calls `source`, even if both were moved together; None if it is gone.
+
+    What lay beside the stage is looked for there first: a copy's record may name a folder of another run here.
+    """
     if not source:
         return None
     path = Path(source)
     moved = stage.parent / path.parent.name / path.name
-    return next((folder for folder in (path, moved) if folder.is_dir()), None)
+    places = (moved, path) if _lay_beside(stage, path.parent) else (path, moved)
+    return next((folder for folder in places if folder.is_dir()), None)
+
+
+def _lay_beside(stage: Path, folder: Path) -> bool:
+    """Whether a folder lay beside a stage's, as its record says."""
+    return Path(read_recipe(stage).get("out") or stage).parent == folder.parent
 
 
 def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
@@ -51,9 +60,8 @@ def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     the hub. A stage without data of its own has those of its flywheel.
     """
     if source := recipe.get("data"):
-        together = Path(source).parent == Path(recipe.get("out", "")).parent
         moved = stage.parent / Path(source).name
-        return local_folder(stage, source) or (moved if together and moved.is_dir() else None)
+        return moved if _lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
     flywheel = any(mapping_of(read_yaml(path)).get("run") == "flywheel" for path in beside(stage, "recipe.yaml"))
     return stage.parent / "synth" if flywheel else None
 

@@ -29,6 +29,7 @@ from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
+from homerl.publish.stages import data_folder, lineage, read_recipe
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
@@ -380,6 +381,21 @@ def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, t
     assert "Recipe: sft" in text and "450 of 900 rollouts" in text
     monkeypatch.chdir(flywheel / "rlve/model")
     refused(Path(), "a model, not a run", str(flywheel / "rlve"), to=str(tmp_path / "out"))
+
+
+def test_a_copy_of_a_run_is_not_mistaken_for_a_run_of_that_name_here(tmp_path: Path, monkeypatch):
+    """Its record says `runs/one/sft/model`, and here that is the model of another run."""
+    for folder in ("here/runs/one", "copied/one"):
+        recipes = {"sft": SFT | {"data": "runs/one/synth"}, "rlve": RLVE | {"model": {"name": "runs/one/sft/model"}}}
+        for name, recipe in recipes.items():
+            (tmp_path / folder / name / "model").mkdir(parents=True)
+            write(tmp_path / folder / name / "recipe.yaml", yaml.safe_dump(recipe | {"out": f"runs/one/{name}"}))
+        write(tmp_path / folder / "synth/stats.json", "{}")
+    monkeypatch.chdir(tmp_path / "here")
+    copied = tmp_path / "copied/one"
+    assert lineage(copied / "rlve") == [copied / "sft", copied / "rlve"]
+    assert data_folder(copied / "sft", read_recipe(copied / "sft")) == copied / "synth"
+    assert lineage(Path("runs/one/rlve")) == [Path("runs/one/sft"), Path("runs/one/rlve")]
 
 
 @pytest.mark.parametrize("name", ["my agent", 'it\'s "mine"', "智能家居"])
