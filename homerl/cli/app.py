@@ -112,6 +112,8 @@ def export_command(
     """Export a trained model to a folder or to the Hugging Face hub."""
     from homerl.publish.export import export
 
+    if public and not push:
+        raise InputError("only what is pushed can be public", "--public", "add --push, or leave it out")
     folder = export(run, to, push, not public, base, adapter, license, gguf)
     console.print(f"exported to {folder}")
 

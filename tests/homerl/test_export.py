@@ -663,6 +663,11 @@ def test_the_license_is_the_bases_unless_said(run: Path, here: dict, tmp_path: P
     assert license_in(None) == license_in("acme/gone", said="no card of acme/gone") == "apache-2.0"
 
 
+def test_what_is_not_pushed_is_not_public(run: Path):
+    done = CliRunner().invoke(app, ["export", str(run), "--to", str(run / "out"), "--public"])
+    assert "--push" in str(done.exception) and not (run / "out").exists()
+
+
 def test_push_that_cannot_be(run: Path, here: dict, monkeypatch):
     refused(run, "only a hub id", "org/name", to=str(run / "out"), push=True)
     error = refused(run, "may not write", str(run / "export/agent"), to="theirs/agent", push=True)
