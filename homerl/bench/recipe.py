@@ -16,7 +16,7 @@ from homerl.bench.suites import named, refuse_text, setting_of, shipped_file, su
 from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
-from homerl.train.recipe import ModelSettings
+from homerl.train.model import ModelSettings
 from homerl.worlds.contract import EXPERT, ExpertConfig, WorldAdapter
 from homerl.worlds.registry import refuse_behaviours, suites, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe

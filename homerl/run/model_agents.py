@@ -178,7 +178,7 @@ def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.
 
     from homerl.agents.policy import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
-    from homerl.train.recipe import ModelSettings
+    from homerl.train.model import ModelSettings
 
     cpu = cpu or not torch.cuda.is_available()
     tokenizer = load_tokenizer(model, own=True)

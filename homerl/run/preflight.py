@@ -17,7 +17,7 @@ from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
 from homerl.train import TRAININGS
 from homerl.train.engines.registry import engine_of
-from homerl.train.recipe import ModelSettings
+from homerl.train.model import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
 from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in

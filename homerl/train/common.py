@@ -23,9 +23,10 @@ from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
+from homerl.train.model import ModelSettings
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
-from homerl.train.recipe import ModelSettings, OptimSettings
+from homerl.train.recipe import OptimSettings
 from homerl.train.refusals import is_adapter
 from homerl.train.sizes import GB
 

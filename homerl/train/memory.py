@@ -19,9 +19,10 @@ from homerl.recipe.base import Base
 from homerl.train import TRAININGS
 from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
+from homerl.train.model import AUTO
 from homerl.train.packing.budget import budget_of
 from homerl.train.packing.passes import Budget
-from homerl.train.recipe import AUTO, RLVESettings, SFTSettings
+from homerl.train.recipe import RLVESettings, SFTSettings
 from homerl.train.refusals import parallel_mode
 from homerl.train.sizes import GB, TokenBytes, sizes_of
 

@@ -16,65 +16,17 @@ from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
+from homerl.train.model import AUTO, ModelSettings
 from homerl.train.plugin_keys import keys_of
-from homerl.train.tiny import TinyConfig
 from homerl.worlds.expert import Styles
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
 
-AUTO: Literal["auto"] = "auto"
 Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
 Schedule = Literal[  # transformers' schedules that need no other settings
     "linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "inverse_sqrt", Floored
 ]
-
-
-class LoraSettings(Model):
-    """Low-rank adapters (peft)."""
-
-    r: int = Field(32, ge=1, description="Rank of the adapters.")
-    alpha: int = Field(64, ge=1, description="Scale of the adapters; they are multiplied by `alpha / r`.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout probability (0 to 1) within the adapters.")
-    target_modules: str | tuple[str, ...] = Field(
-        "all-linear", description="Modules that get an adapter, as peft names them."
-    )
-
-
-class ModelSettings(Model):
-    """Which model: a hub id or folder (`name`), or one made `from_scratch` from the training data."""
-
-    name: str | None = Field(None, description="Hub id or folder of the model.")
-    from_scratch: TinyConfig | None = Field(
-        None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
-    )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "bfloat16", description="Number format of the weights. `float16` is for benchmarks alone."
-    )
-    attention: Literal[
-        "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
-    ] = Field(
-        AUTO,
-        description="Implementation of attention in training. `varlen` is torch's flash attention (CUDA), `sdpa` runs "
-        "everywhere, the others are packages or a kernel from the hub, as transformers names them. `auto` takes what is "
-        "installed.",
-    )
-    kernels: Literal["auto", "none", "liger"] = Field(
-        AUTO,
-        description="Fused kernels for norms, positions and activations: Liger's (CUDA, extra `kernels`). `auto` takes them "
-        "if they are installed.",
-    )
-    lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
-    parameters: float | None = Field(
-        None,
-        description="Billions of parameters, for the estimate of memory where the model's files and name do not tell.",
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> ModelSettings:
-        if (self.name is None) == (self.from_scratch is None):
-            raise ValueError("give either `name` (hub id or folder) or `from_scratch`")
-        return self
 
 
 class OptimSettings(Model):

@@ -13,7 +13,8 @@ from envs.documents import InputError, read_json
 from homerl.recipe.base import Base
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import engine_of
-from homerl.train.recipe import AUTO, ModelSettings, RLVESettings, SFTSettings
+from homerl.train.model import AUTO, ModelSettings
+from homerl.train.recipe import RLVESettings, SFTSettings
 
 
 def world_size() -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import read_json
-from homerl.train.recipe import LoraSettings, ModelSettings
+from homerl.train.model import LoraSettings, ModelSettings
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each

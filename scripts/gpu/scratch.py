@@ -86,7 +86,7 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
     """The figures in the folder of a flywheel so far: scores, differences, numbers of updates, trajectories, parameters."""
     from homerl.bench.score import paired_difference
     from homerl.play.trajectory import read_rows
-    from homerl.train.recipe import ModelSettings
+    from homerl.train.model import ModelSettings
     from homerl.train.sizes import sizes_of
 
     figures: dict[str, Any] = {"suite": suite}

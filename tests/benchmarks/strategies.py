@@ -156,7 +156,7 @@ def played(model: Path, seed: int) -> list[bool]:
 
     from homerl.agents.policy import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
-    from homerl.train.recipe import ModelSettings
+    from homerl.train.model import ModelSettings
     from homerl.train.rollout import Player
 
     torch.manual_seed(seed)

@@ -11,8 +11,8 @@ import pytest
 
 from homerl.run.recipe import load_recipe
 from homerl.train.memory import estimate, estimates, longest, memory_of
+from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.packing.passes import Budget
-from homerl.train.recipe import LoraSettings, ModelSettings
 from homerl.train.sizes import KNOWN, DecoderSizes, sizes_of
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,9 @@ Invariants: no torch, since recipes are checked with it; a number in the recipe 
 
 from __future__ import annotations
 
+from homerl.train.model import AUTO
 from homerl.train.packing.passes import STEP, Budget
-from homerl.train.recipe import AUTO, OptimSettings
+from homerl.train.recipe import OptimSettings
 from homerl.train.sizes import TokenBytes
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
