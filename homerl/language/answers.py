@@ -12,17 +12,20 @@ if the rules cannot decide, the text is `undecided`, and a judge may rate it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Literal
 
 from pydantic import Field
 
 from envs.model import Model
 from homerl.language import moments, signs
-from homerl.language.numbers import Number, blank, numbers, spelt_out
+from homerl.language.numbers import NEAR, SECONDS, Number, blank, clocked, numbers, spelt_out
 
+ROUNDED = 0.5  # by which a number may be off that sums up others
 Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
 
 
@@ -79,29 +82,63 @@ class Claim:
 def _number(expected: Answer, text: str) -> Reading:
     for name in sorted(expected.distractors, key=len, reverse=True):
         text = blank(text, re.compile(re.escape(name.lower())))
+    text = _without_sums(text)
+    text = clocked(text) if expected.unit in SECONDS else text
     claims = _claims(expected, text)
-    claims = [claim for claim in claims if not _inside(signs.BRACKET, text, claim.number.start)] or claims
+    claims = _outside_brackets(claims, text) or claims
     if not claims:
         return _nought(expected, text)
     if len({claim.value for claim in claims}) == 1:
         return _matches(expected, claims[0].value)
-    differing = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
-    if any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in differing):
+    between = text[claims[0].number.end : claims[-1].number.start]
+    if signs.GUESS.search(between):
         return "wrong"
-    if signs.GUESS.search(text[claims[0].number.end : claims[-1].number.start]) or not all(c.skeleton for c in claims[1:]):
-        return "wrong"
-    return _first_claim(expected, claims)
+    if (conclusion := _conclusion(claims, text, expected.unit == "count")) is not None:
+        stated = _matches(expected, conclusion)
+        return "undecided" if stated == "wrong" and _matches(expected, claims[0].value) == "right" else stated
+    bare = not all(claim.skeleton for claim in claims[1:])
+    return "wrong" if bare or _alternatives(claims, text) else _first_claim(expected, claims)
+
+
+def _alternatives(claims: Sequence[Claim], text: str) -> bool:
+    """Whether two numbers that differ stand in one list, or are said in the same words."""
+    pairs = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
+    return any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in pairs)
+
+
+def _without_sums(text: str) -> str:
+    """The text without the left sides of equations: "23 - 21 = 2" says 2."""
+    return signs.EQUATION.sub(lambda side: " " if re.search("[-+−–×÷/]", side[0]) else side[0], text)
+
+
+def _conclusion(claims: Sequence[Claim], text: str, counted: bool) -> float | None:
+    """The number that sums up all others: the last ("so 3 in total"), or the first before a list ("2: 23 and 21")."""
+    first, second, *_ = claims
+    *_, before, last = claims
+    told = text[before.number.end : last.number.start] + last.frame.rpartition("#")[2]
+    if signs.ENDING.search(told) and _sums_up(last, claims[:-1], counted):
+        return last.value
+    listed = signs.LISTED.search(text[first.number.end : second.number.start])
+    return first.value if listed and _sums_up(first, claims[1:], counted) else None
+
+
+def _sums_up(claim: Claim, others: Sequence[Claim], counted: bool) -> bool:
+    """Whether a number is the sum of the others or, if it counts nothing, their mean, extreme or difference (rounded)."""
+    values = [other.value for other in others]
+    ways = [sum(values)]
+    if not counted:
+        ways += [sum(values) / len(values), max(values), min(values)]
+        ways += [abs(values[0] - values[1])] if len(values) == 2 else []
+    return any(abs(claim.value - way) < ROUNDED for way in ways)
 
 
 def _first_claim(expected: Answer, claims: Sequence[Claim]) -> Reading:
-    """The reading of a text with several numbers: the first counts if the others explain it, or the last if it sums up."""
+    """The reading of a text with several numbers: the first counts if the others are its parts or about other things."""
     first, rest = claims[0].value, claims[1:]
     if _matches(expected, first) == "right":
         explained = sum(claim.value for claim in rest) == first
         explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
         return "right" if explained else "undecided"
-    if signs.ENDING.search(rest[-1].frame) and _matches(expected, rest[-1].value) == "right":
-        return "right"
     told = (sum(claim.value for claim in claims), *(claim.value for claim in rest))
     return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
 
@@ -110,17 +147,18 @@ def _claims(expected: Answer, text: str) -> list[Claim]:
     """The numbers that make a claim, in the expected unit or without a unit."""
     claims, clauses = [], list(_clauses(text))
     for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
-        if not (_framing(text, number) or (expected.unit == "count" and signs.WHOLE.search(text[: number.start]))):
-            start, end = next((start, end) for start, end in clauses if start <= number.start < end)
+        near = text[max(0, number.start - NEAR) : number.start]
+        if not (_framing(text, number, near) or (expected.unit == "count" and signs.WHOLE.search(near))):
+            start, end = clauses[bisect_right(clauses, number.start, key=itemgetter(0)) - 1]
             claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
     return claims
 
 
-def _framing(text: str, number: Number) -> bool:
+def _framing(text: str, number: Number, before: str) -> bool:
     """Whether a number is no claim: a bound ("above 50"), a total ("of the 5"), denied, or part of "not one"
     (一盏也没有).
     """
-    before, after = text[: number.start], text[number.end :]
+    after = text[number.end : number.end + NEAR]
     none = number.value == 1 and signs.NONE_OF.match(after)
     return bool(signs.BOUND.search(before) or signs.SHARE.match(after) or signs.DENIED.search(before) or none)
 
@@ -148,8 +186,9 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text) + 1
 
 
-def _inside(pattern: re.Pattern[str], text: str, at: int) -> bool:
-    return any(match.start() <= at < match.end() for match in pattern.finditer(text))
+def _outside_brackets(claims: Sequence[Claim], text: str) -> list[Claim]:
+    inside = {at for bracket in signs.BRACKET.finditer(text) for at in range(*bracket.span())}
+    return [claim for claim in claims if claim.number.start not in inside]
 
 
 # yes and no

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import mul
 
 HAN_DIGITS = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 ONES = "zero one two three four five six seven eight nine".split()
@@ -31,7 +32,7 @@ HANZI = (  # 万 stands in numerals and in words (万一, 千万), which no digi
     rf"(?:零下|负)?(?:[一二两三四五六七八九十]{BELOW_10000}*万{BELOW_10000}*|{BELOW_10000}+)(?:点[零〇一二三四五六七八九]+)?"
 )
 NUMBER = re.compile(
-    rf"(?P<digits>(?<![A-Za-z0-9_.])(?:{DIGITS})(?![A-Za-z0-9_]*\w*\d)(?!(?:st|nd|rd|th)\b))"
+    rf"(?P<digits>(?<![A-Za-z0-9_.])(?:{DIGITS})(?![A-Za-z0-9_]*\d)(?!(?:st|nd|rd|th)\b))"
     rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>(?<![\d一二三四五六七八九]){HANZI})",
     re.I,
 )
@@ -69,12 +70,15 @@ UNITS = {unit: ways.replace(r"\b", "(?![a-z0-9_])") for unit, ways in UNITS.item
 UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern in enumerate(UNITS.values())) + ")", re.I)
 
 
+NEAR = 120  # letters before and after a number that tell what it is
 SECONDS: dict[str, float] = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 SCALES = (SECONDS, {"watt": 1.0, "kilowatt": 1000.0}, {"millilitre": 0.001, "litre": 1.0})  # units that can be converted
 HAN_WHOLE = "[零一二两三四五六七八九十百]{1,9}"  # bounded, for it is tried at each sign of a long numeral
 BOUNDED = r"(?<![a-z0-9_.,-])\d{1,6}"  # a number without fraction
 HALF = "半(?!个?小时|分|天|夜)"
 SPANS = {  # phrases that the rules for numbers do not read, and what replaces them
+    "钟头": "小时",
+    rf"({BOUNDED}) and a half\b": r"\1.5",
     r"\b(?:a |one )?half (?:an|a) (hour|minute)\b|\b(?:a|one) half (hour|minute)\b": r"0.5 \1\2",
     r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|(?<!点)一刻钟": "0.25 hour",
     r"\b(?:an|one) hour and a half\b": "1.5 hour",
@@ -90,16 +94,23 @@ SPANS = {  # phrases that the rules for numbers do not read, and what replaces t
     rf"((?<![\w.-])\d{{1,6}}(?:\.\d{{1,6}})?|\b(?<!minus )(?<!negative ){SMALL})"
     r"( ?°c?| ?degrees?(?: celsius)?)? below (?:zero|freezing)\b": r"minus \1\2",
 }
-AMOUNT = rf"(?:(?<![a-z0-9_.:-])\d{{1,6}}(?:\.\d{{1,6}})?|\b{SPELT}|{HANZI})"
-PARTS = {"hour": UNITS["hour"], "minute": rf"{UNITS['minute']}|分(?!之)", "second": UNITS["second"]}
+DECIMAL = r"\d{1,6}(?:\.\d{1,6})?"
+AMOUNT = rf"(?:(?<![a-z0-9_.:-]){DECIMAL}|\b{SPELT}|{HANZI})"
+PARTS = {  # a digit may follow: 1h30m
+    "hour": r"h(?:(?:ou)?rs?)?(?![a-z_])|个?小时",
+    "minute": r"m(?:in(?:ute)?s?)?(?![a-z_])|分钟|分(?!之)",
+    "second": r"s(?:ec(?:ond)?s?)?(?![a-z_])|秒",
+}
 NO_SIGN = "(?<![点零〇一二两三四五六七八九十百千万负])(?<!minus )(?<!negative )"
 DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
     (long, short): re.compile(
-        rf"{NO_SIGN}({AMOUNT})[ -]?(?:{PARTS[long]}) ?[,，]? ?(?:and |零|又)?"
-        rf"({AMOUNT})[ -]?(?:{PARTS[short]})"
+        rf"{NO_SIGN}({AMOUNT})[ -]?(?:{PARTS[long]}) *[,，]? *(?:and |零|又)?"
+        rf"({DECIMAL}|\b{SPELT}|{HANZI})[ -]?(?:{PARTS[short]})"
     )
     for long, short in (("minute", "second"), ("hour", "minute"), ("hour", "second"))
 }
+
+CLOCKED = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 
 
 def spelt_out(text: str) -> str:
@@ -109,6 +120,11 @@ def spelt_out(text: str) -> str:
     for (long, short), duration in DURATIONS.items():
         text = duration.sub(partial(_in_one_unit, SECONDS[long] / SECONDS[short], short), text)
     return text
+
+
+def clocked(text: str) -> str:
+    """The text with durations such as 0:12:05 in seconds."""
+    return CLOCKED.sub(lambda found: f"{sum(map(mul, (3600, 60, 1), map(int, found.groups())))} second", text)
 
 
 def _in_one_unit(factor: float, unit: str, found: re.Match[str]) -> str:
@@ -162,9 +178,9 @@ def _find_numbers(text: str) -> Iterator[Number]:
 
 
 def _unit(text: str, match: re.Match[str]) -> str | None:
-    if text[: match.start()].endswith("百分之"):
+    if text.endswith("百分之", 0, match.start()):
         return "percentage"
-    if text[: match.start()].rstrip().endswith("华氏"):
+    if text[max(0, match.start() - NEAR) : match.start()].rstrip().endswith("华氏"):
         return "fahrenheit"
     after = UNIT.match(text, match.end())
     return list(UNITS)[int(after.lastgroup[1:])] if after and after.lastgroup else None
@@ -172,7 +188,7 @@ def _unit(text: str, match: re.Match[str]) -> str | None:
 
 def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
     """Whether a Chinese numeral is a number, and not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
-    before, after = text[: match.start()], text[match.end() :]
+    before, after = text[max(0, match.start() - NEAR) : match.start()], text[match.end() : match.end() + NEAR]
     if before.endswith(("第", "星期", "周", "统", "唯", "万", "单")) or after.startswith(("楼", "层", "月", "号")):
         return False
     return unit is not None or len(match[0]) > 1 or not after[:1].strip() or not after[0].isalnum()

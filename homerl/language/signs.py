@@ -41,9 +41,11 @@ GUESS = either(
 )
 DOUBT = either("or|maybe|perhaps|either", "或|也许|可能")
 ENDING = either(
-    "total|altogether|in all|makes|overall|therefore|average|sum|equals",
-    "=|一共|总共|共有?|合计|所以|平均|总计",
+    "total|altogether|in all|makes|overall|therefore|average|sum|equals|so|difference",
+    "=|一共|总共|共有?|合计|所以|平均|总计|因此|差",
 )
+LISTED = re.compile(r"[:：]|\b(?:because|since)\b|因为")
+EQUATION = re.compile(r"(?<![\w.%°℃() +−–×÷/-])[(\d][\d.%°c℃() +−–×÷/-]*=")
 OTHERS = either(
     "off|not|other|others|rest|remaining|closed|unlocked|target|set",
     "关|其余|其他|另外|剩|没|不|目标|设",

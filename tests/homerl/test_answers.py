@@ -42,6 +42,13 @@ def test_no_list_of_guesses_is_right(guesses, link):
     assert read_answer(COUNT, link.join(f"有{n}盏灯亮着" for n in guesses)) != "right"
 
 
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=5), st.sampled_from(["", ", so {}", ", {} in total", "一共{}盏"]))
+def test_no_account_of_numbers_is_right_for_two_answers(numbers, ending):
+    text = ", ".join(f"{n} in room {room}" for room, n in zip("abcde", numbers)) + ending.format(numbers[0])
+    right = [n for n in range(50) if read_answer(Answer(type="number", value=n, unit="count"), text) == "right"]
+    assert len(right) <= 1
+
+
 @given(st.integers(0, 500), st.sampled_from(["{}", "There are {} of them.", "It is {}.", "一共{}个。", "The answer: {}"]))
 def test_a_number_is_read_in_every_frame_and_no_other_for_it(value, frame):
     expected = Answer(type="number", value=value, unit="count")
