@@ -203,7 +203,8 @@ def _boolean(expected: Answer, text: str) -> Reading:
         return "wrong"
     if opening is None:
         if said is None:
-            return "undecided" if signs.NO_ONE.match(text) else "silent"
+            tells = signs.NO_ONE.match(text) or (not expected.accepted and signs.TELLS.search(text))
+            return "undecided" if tells else "silent"
         return "right" if said == "as it is" else "wrong" if said == "not so" else "undecided"
     if opening != expected.value:
         return "wrong"
@@ -224,11 +225,13 @@ def _opening(text: str) -> tuple[bool | None, str]:
 
 def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "both"] | None:
     """Which of the two states the text claims; a negation earlier in the same clause inverts a claim."""
-    ways = expected.accepted[0] if expected.accepted else ()
-    said = {
-        (mention.owners == {0}) != mention.denied for mention in _mentions(text, (ways,), expected.distractors, closely=True)
-    }
+    ways, others = map(_with_synonyms, (expected.accepted[0] if expected.accepted else (), expected.distractors))
+    said = {(mention.owners == {0}) != mention.denied for mention in _mentions(text, (ways,), others, closely=True)}
     return None if not said else "both" if len(said) > 1 else "as it is" if said.pop() else "not so"
+
+
+def _with_synonyms(ways: Sequence[str]) -> tuple[str, ...]:
+    return (*ways, *(other for way in ways for other in signs.SYNONYMS.get(way, ())))
 
 
 # words and names
@@ -301,8 +304,18 @@ def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: 
 def _text(expected: Answer, text: str) -> Reading:
     if signs.UNSURE.search(text):
         return "silent"
+    text = signs.STANDARD.sub(r"\1", text)
     mentions = _mentions(text, expected.accepted, expected.distractors, closely=True)
+    if (end := _conclusion_at(text)) and any(mention.start >= end and not mention.denied for mention in mentions):
+        text, mentions = text[end:], [mention for mention in mentions if mention.start >= end]
+    if mentions and signs.NOT_SO_WARM.search(text):
+        return "undecided"
     return _weigh(mentions, text, wanted={0})
+
+
+def _conclusion_at(text: str) -> int:
+    """Where the last conclusion begins ("so the study is warmer"); 0 if there is none."""
+    return max((found.end() for found in signs.CONCLUSION.finditer(text)), default=0)
 
 
 def _names(expected: Answer, text: str) -> Reading:
@@ -361,18 +374,22 @@ def _all(text: str) -> Reading:
 
 def _time(expected: Answer, text: str) -> Reading:
     hour, minute = map(int, str(expected.value).split(":"))
-    wanted = 60 * hour + minute
-    near = [any(moments.minutes_apart(wanted, one) <= expected.tolerance for one in meant) for meant in moments.times(text)]
-    return _every(near)
+    wanted, told = 60 * hour + minute, moments.times(_affirmed(text))
+    return _every([any(moments.minutes_apart(wanted, one) <= expected.tolerance for one in meant) for meant in told])
 
 
 def _date(expected: Answer, text: str) -> Reading:
     year, month, day = map(int, str(expected.value).split("-"))
-    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.dates(text)])
+    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.dates(_affirmed(text))])
 
 
 def _weekday(expected: Answer, text: str) -> Reading:
-    return _every([found == expected.value for found in moments.weekdays(text)])
+    return _every([found == expected.value for found in moments.weekdays(_affirmed(text))])
+
+
+def _affirmed(text: str) -> str:
+    """The text without what it denies: "it is Monday, not Tuesday" says Monday."""
+    return signs.DENIED_PART.sub(" ", text)
 
 
 def _every(right: Sequence[bool]) -> Reading:

@@ -35,7 +35,9 @@ HAN_TIME = re.compile(  # 一点 without more is "a bit", and 二十一点五 is
 )
 A_BIT = re.compile(r"(?<![上午里晚晨早夜间十在于到是为])一点(?![零〇一二三四五六七八九十半钟整\d])")
 QUARTER = {"点一刻": "点15分", "点三刻": "点45分"}
-ISO = re.compile(r"(?<!\d)(\d{4})-(\d\d?)-(\d\d?)(?!\d)")
+ISO = re.compile(r"(?<!\d)(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?!\d)")
+NUMERIC = re.compile(r"(?<![\d/.])(\d\d?)([/.])(\d\d?)\2(\d{4})(?!\d)")  # 23/11/2026 or 11/23/2026
+HAN_DATE = re.compile(r"([一二三四五六七八九十]{1,2})月([一二三四五六七八九十]{1,3})(?=[日号])")
 CHINESE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号]")
 MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
 DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({MONTH})\b\.?,?(?: (\d{{4}}))?")
@@ -89,7 +91,11 @@ def minutes_apart(some: int, other: int) -> int:
 
 def dates(text: str) -> Iterator[Date]:
     """The (year, month, day) of each date in the text."""
-    text = text.lower()
+    text = HAN_DATE.sub(lambda found: "{:.0f}月{:.0f}".format(*map(hanzi, found.groups())), text.lower())
+    for first, _, second, year in NUMERIC.findall(text):
+        month, day = sorted((int(first), int(second)))
+        if month == day or day > 12:  # else it may be the one or the other
+            yield int(year), month, day
     for pattern in (ISO, CHINESE):
         yield from ((int(year) if year else None, int(month), int(day)) for year, month, day in pattern.findall(text))
     for day, month, year in DAY_FIRST.findall(text):

@@ -25,6 +25,16 @@ NEGATION = either(
     "没(?!问题|错)|不(?!好意思|过|客气|用谢|仅|但|光|只)|未|非(?!常)|并无",
 )
 PAUSE = re.compile(r"[,，:：]")
+# "warmer than the hall" claims nothing of the hall, nor does 比客厅暖和; what comes last after "so" is the claim
+STANDARD = re.compile(
+    r"(?<=\bwarmer|\bhotter|\bhigher)((?:[^.;!?\n]|\.(?=\d))*?)\bthan\b(?:(?!\b(?:but|while|and|or)\b)[^,.;!?\n]|\.(?=\d))*"
+    r"|(?<![不没])比[^，。；！？,;!?\n低冷凉不没]{1,20}?(?=(?:要|更|还)?(?:暖|热|高))"
+)
+NOT_SO_WARM = re.compile(
+    r"(?:\bnot|\w+n't|\bno) [^,.;!?]{0,20}?\b(?:warm|hot|high)(?:er)?\b|(?:不比|不如|没有?)[^，。；！？]{1,20}?(?:暖|热|高)"
+)
+CONCLUSION = re.compile(r"(?:^|[,.;:!])\s*(?:and )?(?:so|therefore|hence|thus)\b|所以|因此")
+DENIED_PART = re.compile(r"(?:\bnot\b|\w+n't\b|不是|并非)(?:(?!\bbut\b|而是)[^,.;!?，。；！？\n])*")
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
 # numbers that are a bound or a total and no claim: "more than 5", "of the 5", "5 of which"
 BOUND = re.compile(
@@ -68,6 +78,20 @@ NO = re.compile(
 )
 NO_ONE = re.compile(r"^\W*no one\b")
 YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
+# what a yes-or-no answer without yes or no may say, where no phrases tell which of the two it is
+TELLS = either(
+    "not|none|nothing|nobody|neither|all|both|every|each|any|detected|on|off|open|closed|locked|unlocked|warmer",
+    "没|未|无|都|全|有|检测到|开|关|锁|热|暖",
+)
+SYNONYMS = {  # further phrases for one that an answer may use
+    "开着": ("亮着", "亮的", "开的", "开了", "开启", "打开", "运行", "没关", "没有关", "未关"),
+    "关着": ("关的", "关了", "关闭", "灭的", "没开", "没有开", "未开", "没亮", "没有亮"),
+    "打开": ("开着", "拉开", "敞开", "开的", "开了"),
+    "关上": ("关着", "关闭", "关的", "拉上", "合上", "关了", "没开", "没有开"),
+    "锁着": ("锁好", "锁上", "上锁", "锁了", "锁的"),
+    "没锁": ("未锁", "未上锁", "没上锁", "没有锁", "解锁", "开锁"),
+    "在播放": ("播放中",),
+}
 IT_IS = re.compile(
     r"^\W*(?:(?:it|they|that|this|he|she)\b\s*(?:is|are|'s|'re|was)|(?:它|它们|都|现在|目前|已经)+(?:是|在)?)"
 )
@@ -93,5 +117,15 @@ CLOSING = re.compile(
     r"|(?:^|[,，;；]) *(?:如|若|要是|假如)[^?？,，;；]{0,12}?(?:需|想|要|有)(?!.*(?:哪|还是))[^?？;；]*?"
     r"(?:告诉我|告知我?|(?:吩咐|叫|联系|通知)我?)(?:一声|即可|就行|就好|吧|哦|哟)*[^\w?？]*$",
     re.I,
+)
+# an offer after a statement in one sentence: "it is on, shall I turn it off?", 开着，需要我关掉吗
+OFFER = re.compile(
+    r"[,;—–-]+ *(?:and |but |so )?"
+    r"(?:(?:do you |would you |you )?(?:want|like) me to|should i|shall i|can i|may i)\b[^?,;]*\?\W*$"
+    r"|[,，;；] *(?:请问)?(?:您|你)?(?:是否|需不需要|需要|要不要|要|想不想|想)(?:让)?我[^?？,，;；]*[?？]\W*$"
+)
+QUESTION = re.compile(
+    r"^\W*(?:is|are|do|does|did|has|have|was|were|which|what|where|when|who|how|shall|should|would|could|can|may)\b"
+    r"|[?？吗哪谁]|什么|多少|还是|是不是|要不要|是否|几"
 )
 SENTENCE_END = re.compile(r"(?<=[!?！？。\n])|(?<=\.)\s")

@@ -111,8 +111,15 @@ def _words(text: str) -> Words:
     sentences = [signs.CLOSING.sub("", sentence.strip()) for sentence in signs.SENTENCE_END.split(text)]
     asking = [sentence for sentence in sentences if signs.ASKS.search(sentence.lower())]
     offers = [sentence for sentence in asking if signs.OFFERS.search(sentence.lower())]
-    claims = " ".join(sentence for sentence in sentences if sentence and sentence not in asking)
-    return Words(text, claims, len(asking) > len(offers))
+    stated = (_statement(sentence) if sentence in asking else sentence for sentence in sentences)
+    return Words(text, " ".join(filter(None, stated)), len(asking) > len(offers))
+
+
+def _statement(sentence: str) -> str:
+    """What a sentence that asks says before an offer at its end: "it is on, shall I turn it off?" says that it is on."""
+    said = signs.OFFER.sub("", sentence.lower())
+    whole = said == sentence.lower() or signs.QUESTION.search(said) or signs.ASKS.search(said)
+    return "" if whole else sentence[: len(said)]
 
 
 @lru_cache

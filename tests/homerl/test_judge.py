@@ -195,6 +195,11 @@ def test_agreement_beyond_chance():
         ("The lamp is on, let me know if you need anything else!", "The lamp is on", False),
         ("Tell me if you want the desk lamp or the floor lamp.", "", True),
         ("There are two; tell me which one you want.", "", True),
+        ("It's on, shall I turn it off?", "It's on", True),
+        ("有3盏灯开着，需要我帮您关掉吗？", "有3盏灯开着", True),
+        ("Is it the study, or the kitchen?", "", True),
+        ("是厨房的灯吗，需要我打开吗？", "", True),
+        ("Is it on, should I turn it off?", "", True),
     ],
 )  # fmt: skip
 def test_what_a_message_claims_and_whether_it_asks(text, claims, question):
