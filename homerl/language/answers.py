@@ -272,9 +272,12 @@ def _mentions(
 
 
 def phrase_pattern(way: str) -> str:
-    """The regular expression of a phrase as whole words, or their plural, where its ends are ASCII."""
+    """The regular expression of a phrase as whole words, or their plural, where its ends are ASCII.
+
+    A single Chinese sign is no phrase where it names a quantity: 浓 in 浓度.
+    """
     left = r"(?<![a-z0-9])" if way[0].isascii() else ""
-    right = r"(?:e?s)?(?![a-z0-9])" if way[-1].isascii() else ""
+    right = r"(?:e?s)?(?![a-z0-9])" if way[-1].isascii() else "(?!度)" if len(way) == 1 else ""
     return left + r"[\s_-]+".join(map(re.escape, way.split())) + right
 
 

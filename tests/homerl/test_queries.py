@@ -7,19 +7,24 @@ import pytest
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.answers import Answer, read_answer
+from homerl.language.splits import Voice
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions, after
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.goals import Heard
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
+from homerl.worlds.homeenv.blueprints.intents.warmth import how_warm, warmer
 from homerl.worlds.homeenv.blueprints.traits import OFF, ON, above, match_devices
+from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.registry import begin
 from tests.homerl.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays
 
@@ -49,6 +54,23 @@ def test_what_the_expert_says_is_right_and_nothing_is_to_change():
         (intent,) = blueprint.intents
         assert read_answer(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
         assert not (intent.devices or intent.plan or intent.conditions) and len(intent.reads) <= 25
+
+
+def test_numbers_in_the_names_of_rooms_and_devices_are_no_answers():
+    """ "Dinette 2" and "two-door oven"."""
+    blueprint = make_blueprint(BlueprintRecipe(families={"multi_turn": 1, "query": 1}, intents=(2, 2)), "train", 73)
+    assert "two-door oven" in blueprint.intents[1].reply and expert_plays(blueprint) is Outcome.SUCCESS
+    told = home_to_json(make_home(3, HomeRecipe(scale="complex")))
+    rooms = [room | {"name": f"dinette {number}"} for number, room in enumerate(told["rooms"], 1)]
+    home, asked = home_from_json(told | {"rooms": rooms}, "numbered"), 0
+    for seed in range(12):
+        for way in (how_warm, warmer):
+            draft = way(home, random.Random(seed))
+            if draft is not None:
+                said = draft.reply.words(Speaker(home, Voice(), "clear", random.Random(seed)))
+                assert read_answer(draft.answer, said) == "right", (draft.answer, said)
+                asked += 1
+    assert asked >= 12
 
 
 def test_what_is_near_is_wrong():

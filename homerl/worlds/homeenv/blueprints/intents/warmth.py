@@ -24,10 +24,10 @@ def how_warm(home: Home, rng: random.Random) -> Draft | None:
     if not known:
         return None
     room = rng.choice(list(known))
-    value = home.get(*known[room])
-    kind = home.plan.by_did[known[room][0]].spec.attribute_index[known[room][1]][1]
+    value, sensor = home.get(*known[room]), home.plan.by_did[known[room][0]]
+    kind = sensor.spec.attribute_index[known[room][1]][1]
     reply = framed(f"query.reply.{quantity}", room=room_text(room), value=of_type(value, kind))
-    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, ())
+    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
     return question(framed(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
 
 
@@ -53,9 +53,11 @@ def warmer(home: Home, rng: random.Random) -> Draft | None:
             return question(framed("query.which_warmer", **slots), answer, reads, reply)
     difference = round(abs(one - other), 1)
     slots = {"first": room_text(warm), "second": room_text(cold)}
+    sensors = [home.plan.by_did[known[room][0]] for room in (warm, cold)]
     type = home.plan.by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
     reply = framed("query.reply.level", value=of_type(difference, type))
-    return question(framed("query.how_much_warmer", **slots), number_answer(difference, "celsius", 0.15), reads, reply)
+    answer = number_answer(difference, "celsius", 0.15, sensors)
+    return question(framed("query.how_much_warmer", **slots), answer, reads, reply)
 
 
 def warmest(home: Home, rng: random.Random) -> Draft | None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from envs.homeenv.devices import Device
 from homerl.language.grammar import Grammar
+from homerl.language.numbers import numbers
 from homerl.worlds.homeenv.language.known import grammar, languages
 
 Ways = tuple[str, ...]
@@ -56,6 +57,6 @@ def ways_of_trait(name: str) -> Ways:
 
 
 def numbered(devices: Sequence[Device]) -> Ways:
-    """Names of devices and rooms that contain digits, which a reader of numbers must ignore."""
+    """Names of devices and rooms that contain numbers ("two-door oven"), which a reader of numbers must ignore."""
     names = (name for device in devices for name in (device.name, device.room.name))
-    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name)))
+    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name) or numbers(name)))
