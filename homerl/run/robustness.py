@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def run_robustness(settings: BenchRun) -> Table:
 
     Raises `InputError` where people tell all at once: in worlds and settings without dialogues.
     """
-    settings, world, suite, setting = prepared(settings)
+    settings, world, suite, setting = prepared(replace(settings, robustness=True))
     if world.tell is None or world.endpoint_agent(setting) is not None:
         remedy = f"name one of {', '.join(name for name, (at, _) in suites().items() if at.tell)}"
         raise InputError(f"in {suite.name} ({setting}) people tell all at once", settings.suite, remedy)
@@ -96,8 +96,12 @@ def _advance(bar: Any, task: Any, before: int, done: int, total: int) -> None:
 def compared(out: Path, behaviour: Behaviour, showing: Sequence[Instance]) -> Robustness:
     """The figures of one behaviour, from the results on disk."""
     ids = {instance.id for instance in showing}
-    before = [row for row in read_rows(out / TOLD_AT_ONCE / "results.jsonl") if row["id"] in ids and counts(row)]
-    after = [row for row in read_rows(out / behaviour / "results.jsonl") if counts(row)]
+    before, after = (
+        [row for row in read_rows(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
+        for part in (TOLD_AT_ONCE, behaviour)
+    )
+    both = {row["id"] for row in before} & {row["id"] for row in after}  # a server may have spoiled the other of a pair
+    before, after = ([row for row in rows if row["id"] in both] for rows in (before, after))
     difference = paired_difference(before, after)
     success = np.array([row["success"] for row in after], dtype=float)
     return Robustness(

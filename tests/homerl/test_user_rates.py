@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dialogues import detected, sample
@@ -13,9 +14,9 @@ from envs.documents import InputError
 from homerl.bench.suites import read_suite, write_suite
 from homerl.cli.app import app
 from homerl.play.course import BEHAVIOURS
-from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun
-from homerl.run.robustness import run_robustness
+from homerl.play.trajectory import read_rows, write_rows
+from homerl.run.bench_command import BenchRun, run_benchmark
+from homerl.run.robustness import TOLD_AT_ONCE, compared, run_robustness
 from homerl.users.dialogues import read_dialogues
 from homerl.users.rates import rates, rates_in
 from homerl.users.signs import shown
@@ -151,6 +152,22 @@ def test_robustness_continues_only_if_asked_and_plays_nothing_again(tmp_path, so
     again = CliRunner().invoke(app, [*arguments, "--resume"])
     assert again.exit_code == 0 and "change" in again.output
     assert before == {file: file.read_bytes() for file in tmp_path.glob("out/*/journal/*.jsonl")}
+    with pytest.raises(InputError, match="robustness True .now False"):
+        run_benchmark(BenchRun(str(some_tasks), "expert", tmp_path / "out", limit=6, resume=True))
+
+
+def test_a_task_that_a_server_spoiled_in_one_of_two_parts_is_in_neither_figure(tmp_path):
+    def rows(successes: str) -> list[dict]:
+        """A success for +, a failure for -, and a spoiled episode for ?."""
+        outcomes = {"+": "success", "-": "agent_failure", "?": "infra_error"}
+        return [{"id": str(id), "success": of == "+", "outcome": outcomes[of]} for id, of in enumerate(successes)]
+
+    for part, successes in ((TOLD_AT_ONCE, "++--+"), ("disclosure", "+--??")):
+        write_rows(tmp_path / part / "results.jsonl", rows(successes))
+    showing = [SimpleNamespace(id=str(id)) for id in range(5)]
+    found = compared(tmp_path, "disclosure", showing)
+    assert (found.n, found.at_once, found.success) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert found.change == pytest.approx(found.success - found.at_once)
 
 
 def test_where_people_tell_all_at_once_nothing_is_compared(tmp_path):
