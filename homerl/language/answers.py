@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from typing import Literal
@@ -23,6 +23,7 @@ from pydantic import Field
 
 from envs.model import Model
 from homerl.language import moments, signs
+from homerl.language.mentions import Mention, denied_by_clause, find_mentions
 from homerl.language.numbers import NEAR, SECONDS, Number, blank, clocked, numbers, spelt_out
 
 ROUNDED = 0.5  # by which a number may be off that sums up others
@@ -226,7 +227,7 @@ def _opening(text: str) -> tuple[bool | None, str]:
 def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "both"] | None:
     """Which of the two states the text claims; a negation earlier in the same clause inverts a claim."""
     ways, others = map(_with_synonyms, (expected.accepted[0] if expected.accepted else (), expected.distractors))
-    said = {(mention.owners == {0}) != mention.denied for mention in _mentions(text, (ways,), others, closely=True)}
+    said = {(mention.owners == {0}) != mention.denied for mention in find_mentions(text, (ways,), others, closely=True)}
     return None if not said else "both" if len(said) > 1 else "as it is" if said.pop() else "not so"
 
 
@@ -237,78 +238,11 @@ def _with_synonyms(ways: Sequence[str]) -> tuple[str, ...]:
 # words and names
 
 
-@dataclass(frozen=True)
-class Mention:
-    """A phrase in the text that names expected items or distractors.
-
-    `owners` are the indices of the expected items that the phrase can name, with -1 for a distractor. `denied` says whether
-    the text negates it, `sentence` is the index of its sentence, and `start` its position.
-    """
-
-    owners: frozenset[int]
-    denied: bool
-    sentence: int
-    start: int
-
-
-def _mentions(
-    text: str, accepted: Sequence[Sequence[str]], distractors: Sequence[str], closely: bool = False
-) -> list[Mention]:
-    """All mentions of the accepted phrases and the distractors. Longer phrases match first, and matches do not overlap."""
-    ways: dict[str, set[int]] = {}
-    for index, group in enumerate(accepted):
-        for way in group:
-            ways.setdefault(way.lower(), set()).add(index)
-    for way in distractors:
-        ways.setdefault(way.lower(), set()).add(-1)
-    mentions: list[Mention] = []
-    spans = list(_sentences(text))
-    for way in sorted(filter(None, ways), key=len, reverse=True):
-        for place in re.finditer(phrase_pattern(way), text):
-            at, denied = _place(text, spans, place.start(), closely)
-            mentions.append(Mention(frozenset(ways[way]), denied, at, place.start()))
-        text = blank(text, re.compile(phrase_pattern(way)))
-    return sorted(mentions, key=lambda mention: mention.start)
-
-
-def phrase_pattern(way: str) -> str:
-    """The regular expression of a phrase as whole words, or their plural, where its ends are ASCII.
-
-    A single Chinese sign is no phrase where it names a quantity: 浓 in 浓度.
-    """
-    left = r"(?<![a-z0-9])" if way[0].isascii() else ""
-    right = r"(?:e?s)?(?![a-z0-9])" if way[-1].isascii() else "(?!度)" if len(way) == 1 else ""
-    return left + r"[\s_-]+".join(map(re.escape, way.split())) + right
-
-
-def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether the sentence is negated); an exception ("except ...") is a sentence of its own."""
-    start = 0
-    for cut in [*signs.SENTENCE.finditer(text), None]:
-        end = cut.start() if cut else len(text)
-        part = text[start:end]
-        if (turn := signs.EXCEPT.search(part)) and turn.start() > 0:
-            yield start, start + turn.start(), bool(signs.NEGATION.search(part[: turn.start()]))
-            yield start + turn.start(), end, False
-        else:
-            yield start, end, bool(signs.NEGATION.search(part))
-        start = cut.end() if cut else end
-
-
-def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: bool) -> tuple[int, bool]:
-    """(index of the sentence, whether it is negated). With `closely`, only a negation earlier in the same clause counts."""
-    index, (start, _, denied) = next((i, span) for i, span in reversed(list(enumerate(spans))) if span[0] <= at)
-    if closely:
-        clause = signs.PAUSE.split(text[start:at])[-1]
-        denied = bool(signs.NEGATION.search(clause))
-    return index, denied
-
-
 def _text(expected: Answer, text: str) -> Reading:
     if signs.UNSURE.search(text):
         return "silent"
     text = signs.STANDARD.sub(r"\1", text)
-    mentions = _mentions(text, expected.accepted, expected.distractors, closely=True)
+    mentions = find_mentions(text, expected.accepted, expected.distractors, closely=True)
     if (end := _conclusion_at(text)) and any(mention.start >= end and not mention.denied for mention in mentions):
         text, mentions = text[end:], [mention for mention in mentions if mention.start >= end]
     if mentions and signs.NOT_SO_WARM.search(text):
@@ -324,26 +258,15 @@ def _conclusion_at(text: str) -> int:
 def _names(expected: Answer, text: str) -> Reading:
     if signs.UNSURE.search(text):
         return "silent"
-    mentions = _mentions(text, expected.accepted, expected.distractors)
+    mentions = find_mentions(text, expected.accepted, expected.distractors)
     if expected.accepted:
         wanted = set(range(len(expected.accepted)))
         reading = _weigh(mentions, text, wanted)
-        unsure = reading == "wrong" and _weigh(_denied_by_clause(mentions, text), text, wanted) == "right"
+        unsure = reading == "wrong" and _weigh(denied_by_clause(mentions, text), text, wanted) == "right"
         return "undecided" if unsure else reading
     if any(not mention.denied for mention in mentions):
         return "undecided" if signs.STATUS.search(text) and signs.NOUGHT.search(text) else "wrong"
     return "right" if signs.NOUGHT.search(text) else "silent"
-
-
-def _denied_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
-    """The mentions, denied only if the negation of their sentence stands between the same commas."""
-    spans = list(_sentences(text))
-    found = []
-    for mention in mentions:
-        start, end, _ = spans[mention.sentence]
-        clause = signs.PAUSE.split(text[start : mention.start])[-1] + signs.PAUSE.split(text[mention.start : end])[0]
-        found.append(replace(mention, denied=mention.denied and bool(signs.NEGATION.search(clause))))
-    return found
 
 
 def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:

@@ -22,8 +22,9 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
-from homerl.language.answers import Answer, phrase_pattern, read_answer
+from homerl.language.answers import Answer, read_answer
 from homerl.language.grammar import tight
+from homerl.language.mentions import phrase_pattern
 from homerl.language.moments import minutes_apart, times
 from homerl.worlds.simuhome.languages import grammars, lexicon, plain_text, reasons_in, shows
 from homerl.worlds.simuhome.speech import (
