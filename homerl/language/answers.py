@@ -1,9 +1,10 @@
 """Rules that decide whether a text gives the expected answer to a question (SMH-Bench TC7), in English and Chinese.
 
-The first claim of a text is its answer: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. A text may
-repeat the question, explain its answer, and say what is not the case. A text that guesses several answers is wrong, even if
-one of them is right. Numbers may be digits or words, must lie within a tolerance, and may have their unit or none; 0.5 is
-not 50 percent, and degrees Fahrenheit are not degrees Celsius.
+The first claim of a text is its answer: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. What a text
+concludes from other numbers goes before: "2 in the kitchen and 1 in the study, so 3". A text may repeat the question,
+explain its answer, and say what is not the case. A text that guesses several answers is wrong, even if one of them is right.
+Numbers may be digits or words, must lie within a tolerance, and may have their unit or none; 0.5 is not 50 percent, and
+degrees Fahrenheit are not degrees Celsius.
 
 Invariants: all functions are pure; a text is `right` only if it claims the expected answer and nothing that contradicts it;
 if the rules cannot decide, the text is `undecided`, and a judge may rate it.
