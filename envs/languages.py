@@ -65,6 +65,10 @@ class Part:
         codes = {path.stem for path in self.shipped.iterdir() if CODE.fullmatch(path.stem)} | added.keys()
         return {code: path for code in sorted(codes) if (path := self._place(code, added.get(code))).exists()}
 
+    def ships(self, language: str) -> bool:
+        """Whether this part of a language is homerl's own."""
+        return self.place(language).parent == self.shipped
+
     def path(self, language: str) -> Path:
         """Where this part of a language is. Raises `InputError` if the language is not known, or lacks this part."""
         known = self.paths()

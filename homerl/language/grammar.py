@@ -18,8 +18,8 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain
 from typing import Literal
 
 from hassil.expression import Alternative, ListReference, Permutation, RuleReference, TextChunk
@@ -73,28 +73,47 @@ class GrammarFile(Model):
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A parsed template, and the pools that contain it."""
+class Template:
+    """A text in hassil's template language, and where it stands."""
 
     text: str
-    parts: Parts
+    where: str
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The parsed text. Raises `InputError` if it cannot be parsed."""
+        try:
+            return parse_sentence(self.text).expression
+        except ParseError as error:
+            what = f"'{self.text}' cannot be parsed as a template: {error}"
+            raise InputError(what, self.where, "see hassil's template language") from None
+
+
+@dataclass(frozen=True)
+class Frame(Template):
+    """A template of a sentence, and the pools that contain it."""
+
     pools: tuple[str, ...]
 
 
 class Grammar:
-    """The parsed frames of one language. `form` is the model of its files, if they hold more than a grammar.
+    """The frames of one language. `form` is the model of its files, if they hold more than a grammar.
 
-    Raises `InputError` for a duplicate key or rule, a template that cannot be parsed, or an unknown rule.
+    Raises `InputError` for a duplicate key or rule, and for what `check` refuses. Tests check the files that are `ours`, so
+    that of their thousands of templates only the few that are drawn are parsed.
     """
 
-    def __init__(self, language: str, documents: Sequence[Document], form: type[GrammarFile] = GrammarFile) -> None:
+    def __init__(
+        self, language: str, documents: Sequence[Document], form: type[GrammarFile] = GrammarFile, ours: bool = False
+    ) -> None:
         self.language = language
         self.noise = Noise()
-        self.rules: dict[str, tuple[Parts, ...]] = {}
+        self.rules: dict[str, tuple[Template, ...]] = {}
         self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
         for document in documents:
             self._add(validate(form, document), document)
-        self._refuse_unknown_rules()
+        if not ours:
+            self.check()
         self._by_pool = {
             (*at, pool): tuple(frame for frame in frames if pool == "any" or pool in frame.pools)
             for at, frames in self._frames.items()
@@ -106,7 +125,7 @@ class Grammar:
         for name, texts in file.rules.items():
             if name in self.rules:
                 raise InputError(f"rule '{name}' is given twice", document.where(("rules", name)), "rename one of them")
-            self.rules[name] = tuple(_parse(text, document, ("rules", name)) for text in texts)
+            self.rules[name] = tuple(Template(text, document.where(("rules", name))) for text in texts)
         for key, given in file.frames.items():
             if (key, "clear") in self._frames:
                 raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
@@ -114,16 +133,16 @@ class Grammar:
             groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
             pools: dict[str, tuple[str, ...]] = {}
             for group in groups:
-                held_back = () if PIECES.match(key) else group
-                pools |= {text: pools_of(text, held_back) for text in group if text not in pools}
-            frames = {text: Frame(text, _parse(text, document, ("frames", key)), pools[text]) for text in pools}
+                pools = pools_of(group, both=PIECES.match(key) is not None) | pools
+            where = document.where(("frames", key))
+            frames = {text: Frame(text, where, own) for text, own in pools.items()}
             for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
                 self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
 
-    def _refuse_unknown_rules(self) -> None:
-        parsed = [frame.parts for frames in self._frames.values() for frame in frames]
-        for parts in (*parsed, *(rule for rules in self.rules.values() for rule in rules)):
-            if unknown := [name for name in _rule_names(parts) if name not in self.rules]:
+    def check(self) -> None:
+        """Parse every template. Raises `InputError` for one that cannot be parsed, or that has an unknown rule."""
+        for template in chain(*self._frames.values(), *self.rules.values()):
+            if unknown := [name for name in _rule_names(template.parts) if name not in self.rules]:
                 raise InputError(
                     f"there is no rule <{unknown[0]}>", f"the grammar of '{self.language}'", "write it under `rules`"
                 )
@@ -173,7 +192,7 @@ class Grammar:
                 yield slots[name]
             case RuleReference(rule_name=name):
                 rule = self.rules[name]
-                yield from self._words(rule[pick(len(rule), rng, temperature)], slots, rng, temperature)
+                yield from self._words(rule[pick(len(rule), rng, temperature)].parts, slots, rng, temperature)
             case Alternative(is_optional=True, items=items):
                 if rng.random() < SAID * temperature:
                     yield from self._words(items[pick(len(items) - 1, rng, temperature)], slots, rng, temperature)
@@ -210,25 +229,16 @@ def _zipf(count: int, temperature: float) -> tuple[float, ...]:
     return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
 
 
-def pools_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The pools that contain a frame; `texts` are the frames of its group, of which a quarter is held out."""
-    if len(texts) < FEWEST:
-        return ("train", "heldout")
-    held_out = sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)]
-    return ("heldout",) if text in held_out else ("train",)
+def pools_of(texts: Sequence[str], both: bool = False) -> dict[str, tuple[str, ...]]:
+    """The pools that contain each frame of a group, of which a quarter is held out; `both` holds out none."""
+    if both or len(texts) < FEWEST:
+        return dict.fromkeys(texts, ("train", "heldout"))
+    held_out = set(sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)])
+    return {text: ("heldout",) if text in held_out else ("train",) for text in texts}
 
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
-
-
-def _parse(text: str, document: Document, key: tuple) -> Parts:
-    try:
-        return parse_sentence(text).expression
-    except ParseError as error:
-        raise InputError(
-            f"'{text}' cannot be parsed as a template: {error}", document.where(key), "see hassil's template language"
-        ) from None
 
 
 def _rule_names(item: object) -> Iterator[str]:

@@ -204,6 +204,11 @@ def test_the_options_of_a_choice_share_no_word(language):
             assert len(set(said)) == len(said), (spec.name, attribute.name, said)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_template_can_be_parsed_and_has_its_rules(language):
+    grammar(language).check()
+
+
 def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
     path = tmp_path / "x.yaml"
     for text, message in (
@@ -214,6 +219,11 @@ def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
         path.write_text(text)
         with pytest.raises(InputError, match=re.escape(message)):
             Grammar("en", [read_yaml(path)])
+    path.write_text('frames: {a: ["turn (on {x}", "on"]}')
+    own = Grammar("en", [read_yaml(path)], ours=True)  # it refuses what it draws
+    assert own.plain_all("a") == ["turn (on {x}", "on"]
+    with pytest.raises(InputError, match=re.escape(f"{path}:1")):
+        own.plain("a")
 
 
 # What is said

@@ -69,7 +69,7 @@ def language_file(language: str) -> LanguageFile:
 def lexicon(language: str) -> Grammar:
     """The grammar of a language: its words and frames. Raises `InputError` if it lacks keys of the English grammar."""
     path = LANGUAGES.path(language)
-    known = Grammar(language, [read_yaml(path)], LanguageFile)
+    known = Grammar(language, [read_yaml(path)], LanguageFile, ours=LANGUAGES.ships(language))
     if language != REFERENCE:
         refuse_missing_keys(known, lexicon(REFERENCE), str(path))
     return known

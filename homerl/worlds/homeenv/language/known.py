@@ -52,7 +52,7 @@ def language_path(language: str, name: str) -> Path:
 @lru_cache
 def grammar(language: str) -> Grammar:
     """The grammar of a language. Raises `InputError` if it lacks keys of the English grammar."""
-    known = Grammar(language, _files(language))
+    known = Grammar(language, _files(language), ours=LANGUAGES.ships(language))
     if language != REFERENCE:
         refuse_missing_keys(known, grammar(REFERENCE), _shown(language_path(language, "grammar")))
     return known
