@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from openai.types.chat import ChatCompletionMessage
+from typing import TYPE_CHECKING, Any
 
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, seed_for
@@ -20,6 +18,9 @@ from homerl.llm.images import Clips, with_images
 from homerl.play.messages import parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionMessage
 
 
 class LLMAgent:

@@ -6,7 +6,8 @@ Invariants:
 - a replica that keeps failing is not used for a while, then tried with a single request;
 - a garbled answer is retried like a timeout;
 - an endpoint may be used in one event loop after another;
-- a request's body is sent as it is: checking it against the client library's types takes longer than all the rest.
+- a request's body is sent as it is: checking it against the client library's types takes longer than all the rest;
+- the client library, which takes long to load, is loaded by the first endpoint.
 
 The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try may go to another
 replica. With tenacity, its stop, wait and after hooks would share all of this as state, in 30 lines more.
@@ -21,17 +22,17 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from openai import APIStatusError, AsyncOpenAI, OpenAIError
-from openai.types import Completion
-from openai.types.chat import ChatCompletion
+from typing import TYPE_CHECKING, Any
 
 from envs.messages import Message
-from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.observation import Observation
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types import Completion
+    from openai.types.chat import ChatCompletion
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
@@ -117,13 +118,21 @@ class Endpoint:
         Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
         path or model name), and another `InfraError` if no try succeeded in time.
         """
+        from openai.types.chat import ChatCompletion
+
         return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
     async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
+        from openai.types import Completion
+
         return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
 
     async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
+        from openai import OpenAIError
+
+        from homerl.llm.completions import in_words, is_away, is_passing
+
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
         self._enter(asyncio.get_running_loop())
@@ -144,12 +153,18 @@ class Endpoint:
         raise InfraError(f"{self.model} did not answer ({fault})")
 
     def _refusal(self, url: str, error: Exception) -> InfraError:
+        from openai import APIStatusError
+
+        from homerl.llm.completions import REFUSING, in_words
+
         if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
             hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
             return EndpointRejected(f"{url} takes no request: {in_words(error)}; {hint}")
         return RequestRefused(url, in_words(error))
 
     def _client(self, url: str) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
         return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
 
     def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -160,6 +175,8 @@ class Endpoint:
         self._loop = loop
 
     async def _ask(self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float) -> Any:
+        from homerl.llm.completions import checked
+
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
@@ -193,6 +210,8 @@ class Endpoint:
 
     async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
         """Wait before the next try; if the server named a time, mark the replica instead, and `_replica` waits for it."""
+        from homerl.llm.completions import retry_after
+
         now, asked = self.clock(), retry_after(error)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
         if asked is not None:

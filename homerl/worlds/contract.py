@@ -24,7 +24,7 @@ from homerl.play.trajectory import Trajectory
 from homerl.worlds.expert import ExpertConfig as ExpertConfig
 
 if TYPE_CHECKING:
-    from homerl.worlds.paraphrase import Paraphraser  # it loads openai
+    from homerl.worlds.paraphrase import Paraphraser
     from homerl.worlds.visits import Visits
 
 Split = Literal["train", "heldout"]

@@ -126,3 +126,22 @@ def test_the_command_begins_without_the_libraries_that_only_some_commands_need()
     code = f"import sys, homerl.cli.app; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_work_without_models_and_servers_loads_no_library_for_them() -> None:
+    modules = "homerl.chat.find, homerl.flow.collect, homerl.run.audit_user, homerl.run.bench_command, homerl.run.flywheel"
+    heavy = (
+        "accelerate",
+        "datasets",
+        "httpx",
+        "huggingface_hub",
+        "openai",
+        "pandas",
+        "scipy",
+        "torch",
+        "transformers",
+        "trl",
+    )
+    code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
