@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -32,9 +33,7 @@ RECIPE = {
 
 def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS) -> str:
     """What the command line says, with the lamp among its worlds."""
-    environment = {**os.environ, "HOMERL_WORLDS": str(worlds), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "homerl.cli", *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+    done = forked.homerl(*arguments, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

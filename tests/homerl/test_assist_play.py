@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
+from forked import homerl
 
 from envs.homeenv.assist.dump import latest
 from homerl.play.loop import play
@@ -100,7 +99,7 @@ def test_dialogues_are_made_from_a_recipe_and_replayed(tmp_path):
     }  # fmt: skip
     (tmp_path / "play.yaml").write_text(json.dumps(recipe))
     for command in (["run", "play.yaml"], ["reverify", "out/trajectories.jsonl"]):
-        done = subprocess.run([sys.executable, "-m", "homerl.cli", *command], cwd=tmp_path, capture_output=True, text=True)
+        done = homerl(*command, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
     rows = [json.loads(line) for line in (tmp_path / "out/trajectories.jsonl").read_text().splitlines()]
     called = {call["function"]["name"] for row in rows for m in row["messages"] for call in m.get("tool_calls") or ()}

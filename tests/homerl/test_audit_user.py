@@ -3,13 +3,12 @@
 import io
 import itertools
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from forked import homerl
 from person import content, obedient, wishes
 from rich.console import Console
 from scripted_server import ScriptedServer
@@ -109,7 +108,7 @@ def audited(tmp_path, recipe: dict, answer) -> Audit:
 def test_the_command_is_a_gate(tmp_path, task, answer, code):
     with ScriptedServer(answer=answer) as server:
         arguments = ["audit-user", written(tmp_path, rlve(task), server), "--blueprints", "8"]
-        done = subprocess.run([sys.executable, "-m", "homerl.cli", *arguments], capture_output=True, text=True, timeout=120)
+        done = homerl(*arguments)
     assert done.returncode == code, done.stderr
     found = json.loads((tmp_path / "run" / "audit_user.json").read_text())
     assert found["blueprints"] == len(found["played"]) == 8 and found["usage"]["requests"] > 0

@@ -2,12 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
+from forked import homerl
 
 from homerl.run.recipe import load_recipe
 from homerl.train.memory import estimate, estimates, longest, memory_of
@@ -193,16 +192,7 @@ def test_an_estimate_is_of_the_machine_that_the_recipe_asks_for():
 
 
 def test_a_catalogue_that_is_not_there_is_said_by_check():
-    command = [
-        sys.executable,
-        "-m",
-        "homerl.cli",
-        "check",
-        "recipes/smoke.yaml",
-        "--synth.recipe.home.catalogue",
-        "[nowhere]",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = homerl("check", "recipes/smoke.yaml", "--synth.recipe.home.catalogue", "[nowhere]", cwd=ROOT)
     assert done.returncode == 2 and "nowhere: no device files found" in done.stderr
 
 
@@ -229,6 +219,5 @@ def test_vllm_without_room_for_the_whole_model_does_not_fit():
 
 
 def test_check_says_so_and_what_does_not_fit():
-    command = [sys.executable, "-m", "homerl.cli", "check", "recipes/sft_8b.yaml"]
-    said = subprocess.run([*command, "--gpus", "2", "--gpu-memory", "40"], cwd=ROOT, capture_output=True, text=True).stdout
+    said = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT).stdout
     assert "memory of each of 2 training GPUs, estimated:" in said and "does not fit in 40 GB" in said

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import homerl
 
 from envs.documents import InputError
 from envs.homeenv.home_file import home_to_json, load_home, save_home
@@ -191,7 +192,7 @@ def test_files_replace_how_the_base_makes_homes():
 
 def test_a_check_names_the_file_that_is_no_home(tmp_path):
     (tmp_path / "home.json").write_text('{"rooms": [], "devices": [{}]}')
-    done = call(sys.executable, "-m", "homerl.cli", "check", RECIPE, cwd=tmp_path)
+    done = homerl("check", RECIPE, cwd=tmp_path)
     assert done.returncode == 2 and re.search(r"homerl: home.json:1: home.files: devices.0.\w+ is missing", done.stderr)
 
 

@@ -3,13 +3,12 @@ would. DeepSpeed's are skipped where it is not installed; `scripts/check_deepspe
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forked import homerl
 from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -212,6 +211,5 @@ def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
 
 def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):
     path = written(base | SHARDED | {"cpu": False, "rlve": {"engine": {"kind": "continuous"}}}, tmp_path)
-    command = [sys.executable, "-m", "homerl.cli", "check", str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = homerl("check", path, cwd=ROOT)
     assert done.returncode == 2 and "use engine `vllm`, `server` or `transformers`" in done.stderr

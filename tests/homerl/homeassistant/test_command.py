@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import homerl
 
 from tests.homerl.homeassistant.replay import TOKEN, Replay
-
-
-def homerl(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "homerl.cli", *arguments]
-    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
 
 
 def test_a_home_is_brought_in_looked_at_and_brought_in_again(tmp_path: Path) -> None:

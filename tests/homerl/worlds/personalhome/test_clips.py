@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
+from forked import homerl
 from scripted_server import MODEL, ScriptedServer
 
 from envs.documents import InputError
@@ -91,8 +90,8 @@ def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_ke
     calls = called("extract_frames", start=2, end=3, fps=1), called("inspect_video_segment", start="0", end="00:01")
     with server(suite, *calls) as served:
         options = ["--model", served.url, "--videos", clips, "--out", tmp_path / "out"]
-        command = [sys.executable, "-m", "homerl.cli", "bench", "run", suite, *options]
-        done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=120)
+        done = homerl("bench", "run", suite, *options)
+        done.check_returncode()
     assert "clips of 1 of 2 households" in done.stdout
     assert json.loads((tmp_path / "out/run.json").read_text())["clips"] == "1 of 2 households"
     filmed, other = (one.household for one in read_suite(str(suite)))

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from forked import homerl
 from scripted_server import ScriptedServer
 
 from homerl.bench.suites import write_suite
@@ -68,13 +69,9 @@ def called(name, arguments):
     return {"tool_calls": [{"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}]}
 
 
-def homerl(*words):
-    return [sys.executable, "-m", "homerl.cli", *map(str, words)]
-
-
 def said(*words):
     """What a command prints, which ends well."""
-    done = subprocess.run(homerl(*words), capture_output=True, text=True, timeout=2 * WAIT)
+    done = homerl(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     return " ".join(done.stdout.split())
 
@@ -111,7 +108,8 @@ def test_a_killed_run_that_goes_on_has_the_digits_of_one_that_was_not(suite, ins
         said(*run(suite, server, tmp_path / "whole", setting))
         asked = len(server.requests)
     with Expert(instances, patience=5) as server:
-        process = subprocess.Popen(homerl(*run(suite, server, tmp_path / "killed", setting)))
+        command = run(suite, server, tmp_path / "killed", setting)
+        process = subprocess.Popen([sys.executable, "-m", "homerl.cli", *map(str, command)])
         end = time.monotonic() + WAIT
         while rows(tmp_path / "killed") < 4 and time.monotonic() < end:
             time.sleep(0.05)

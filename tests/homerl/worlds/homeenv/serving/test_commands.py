@@ -13,10 +13,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from forked import homerl
 from scripted_server import ScriptedServer
 
 from tests.homerl.homeassistant.replay import TOKEN, Replay
-from tests.homerl.test_cli import homerl
 
 
 @pytest.mark.parametrize(
