@@ -22,6 +22,7 @@ import homerl.view.bench_report
 from homerl.worlds.registry import suites
 
 suites()
+gc.freeze()  # so that a child copies no page of what it only looks at
 for line in sys.stdin:
     command = json.loads(line)
     if not (child := os.fork()):

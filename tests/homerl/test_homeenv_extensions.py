@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import homerl
 
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
@@ -57,8 +58,9 @@ def synthesised(tmp_path: Path, recipe: dict, **environment: str) -> list[dict]:
     out, file = tmp_path / "out", tmp_path / "recipe.yaml"
     synth = {"blueprints": 6, "recipe": recipe, "expert": {"mistakes": 0.3, "styles": {"stepwise": 1, "query_first": 1}}}
     file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "out": str(out), "processes": 0, "synth": synth}))
-    python("-m", "homerl.cli", "run", file, **environment)
-    assert "all as recorded" in python("-m", "homerl.cli", "reverify", out / "trajectories.jsonl", **environment)
+    done = homerl("run", file, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all as recorded" in homerl("reverify", out / "trajectories.jsonl", **environment).stdout
     return [json.loads(line) for line in (out / "trajectories.jsonl").read_text().splitlines()]
 
 
@@ -104,7 +106,9 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
     def refusal(**recipe: object) -> str:
         file = tmp_path / "r.yaml"
         file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": {"recipe": recipe}}))
-        return " ".join(python("-m", "homerl.cli", "check", file, code=2, **switch).split())
+        done = homerl("check", file, **switch)
+        assert done.returncode == 2, done.stdout
+        return " ".join(done.stderr.split())
 
     assert "did you mean switch?" in refusal(toolset="swich")
     assert "'switch' has no automations; set `toolset: smh` or `direct`" in refusal(
