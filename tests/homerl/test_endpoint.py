@@ -158,7 +158,7 @@ def test_a_wrong_key_or_model_is_no_refusal_of_a_request(status):
 
 
 def test_nobody_at_the_address_is_an_infra_error():
-    (error,), endpoint = ask("http://127.0.0.1:9/v1")
+    (error,), endpoint = ask("http://127.0.0.1:9/v1", patience=Patience(timeout=0.3, deadline=0.5, tries=4))
     assert isinstance(error, InfraError) and endpoint.usage.requests == 0
 
 
@@ -224,7 +224,7 @@ def test_while_one_server_asks_to_wait_another_is_asked():
 def test_a_server_that_is_away_costs_time_and_not_tries():
     with ScriptedServer() as server:
         server.die()
-        reborn = threading.Timer(1.0, server.start)
+        reborn = threading.Timer(0.3, server.start)
         reborn.start()
         (text,), endpoint = ask(server, patience=Patience(timeout=1, deadline=30, tries=2))
     assert text == "Done." and endpoint.usage.retries > 2
