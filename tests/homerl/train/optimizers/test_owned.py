@@ -29,25 +29,28 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(owned, "has_master", lambda weight: False)
 
 
+def learned(out: Path, dialogues: Path, model: dict[str, Any], **settings: Any) -> Path:
+    """The folder `out`, in which a model has learned from the dialogues."""
+    torch.manual_seed(0)  # adapters begin alike
+    data = {
+        "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": out, "data": str(dialogues),
+        "model": model, "wandb": {"mode": "disabled"},
+        "sft": CONSTANT | {"max_length": 1024, "dialogues_per_update": 4, "in_order": True} | settings,
+    }  # fmt: skip
+    train_sft(SFTRecipe.model_validate(data))
+    return out
+
+
 @pytest.fixture
 def sft(dialogues: Path, tmp_path: Path) -> Callable[..., Path]:
-    def run(name: str, model: dict[str, Any], **settings: Any) -> Path:
-        torch.manual_seed(0)  # adapters begin alike
-        data = {
-            "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": tmp_path / name, "data": str(dialogues),
-            "model": model, "wandb": {"mode": "disabled"},
-            "sft": CONSTANT | {"max_length": 1024, "dialogues_per_update": 4, "in_order": True} | settings,
-        }  # fmt: skip
-        train_sft(SFTRecipe.model_validate(data))
-        return tmp_path / name
-
-    return run
+    return lambda name, model, **settings: learned(tmp_path / name, dialogues, model, **settings)
 
 
-@pytest.fixture
-def started(sft: Callable[..., Path], tiny: Path) -> str:
+@pytest.fixture(scope="module")
+def started(dialogues: Path, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model that has learned a little, as those that are trained further have."""
-    return str(sft("start", {"name": str(tiny), "dtype": "float32"}, learning_rate=3e-3, max_steps=20) / "model")
+    model = {"name": str(tiny), "dtype": "float32"}
+    return str(learned(tmp_path_factory.mktemp("start"), dialogues, model, learning_rate=3e-3, max_steps=20) / "model")
 
 
 def losses(out: Path) -> torch.Tensor:
