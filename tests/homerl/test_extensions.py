@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from forked import homerl
 
 from envs.documents import InputError
 from envs.model import Model
@@ -58,13 +59,14 @@ print(json.dumps(assign(group, 4, rule)))
 """
 
 
-@pytest.fixture
-def extended(tmp_path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory) -> dict[str, str]:
     """The environment, with a mode and an engine of one's own."""
+    own = tmp_path_factory.mktemp("own")
     for folder, file, text in (("credit", "rank", RANK), ("engines", "unpadded", UNPADDED)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / f"{file}.py").write_text(text, encoding="utf-8")
-    return os.environ | {"HOMERL_CREDIT": str(tmp_path / "credit"), "HOMERL_ENGINES": str(tmp_path / "engines")}
+        (own / folder).mkdir()
+        (own / folder / f"{file}.py").write_text(text, encoding="utf-8")
+    return os.environ | {"HOMERL_CREDIT": str(own / "credit"), "HOMERL_ENGINES": str(own / "engines")}
 
 
 @pytest.fixture
@@ -83,13 +85,8 @@ def recipe(tiny, task, tmp_path) -> Path:
     return path
 
 
-def homerl(environment: dict[str, str], *words: Any) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "homerl.cli", *map(str, words)]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-
-
 def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, recipe):
-    done = homerl(extended, "check", recipe)
+    done = homerl("check", recipe, cwd=ROOT, env=extended)
     assert done.returncode == 0, done.stderr
     said = yaml.safe_load(done.stdout)["rlve"]
     assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "index")
@@ -110,7 +107,7 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     ],
 )
 def test_what_they_refuse_is_refused(extended, recipe, override, said):
-    done = homerl(extended, "check", recipe, override)
+    done = homerl("check", recipe, override, cwd=ROOT, env=extended)
     assert done.returncode == 2 and said in done.stderr
 
 
@@ -123,19 +120,26 @@ def test_without_the_folder_there_is_no_such_mode(recipe):
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HOMERL_")}
     data = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     recipe.write_text(yaml.safe_dump(data | {"rlve": {"credit": "rank"}}), encoding="utf-8")
-    done = homerl(plain, "check", recipe)
+    done = homerl("check", recipe, cwd=ROOT, env=plain)
     assert done.returncode == 2 and "rlve.credit is 'rank', which is not allowed" in done.stderr
 
 
+def checked_with(text: str, file: Path, extended: dict[str, str], recipe: Path) -> subprocess.CompletedProcess:
+    """What a check says if one more file lies beside the mode."""
+    shutil.copytree(extended["HOMERL_CREDIT"], file.parent)
+    file.write_text(text, encoding="utf-8")
+    environment = extended | {"HOMERL_CREDIT": str(file.parent)}
+    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe)]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
-    (tmp_path / "credit/empty.py").write_text("", encoding="utf-8")
-    done = homerl(extended, "check", recipe)
+    done = checked_with("", tmp_path / "credit/empty.py", extended, recipe)
     assert done.returncode == 2 and "empty.py: the file defines no MODE" in done.stderr
 
 
 def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):
-    (tmp_path / "credit/again.py").write_text(RANK, encoding="utf-8")
-    done = homerl(extended, "check", recipe)
+    done = checked_with(RANK, tmp_path / "credit/again.py", extended, recipe)
     assert done.returncode == 2 and "are named 'rank'" in done.stderr
 
 
@@ -171,7 +175,7 @@ def test_each_kind_of_extension_is_tried_as_the_page_says(tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_run_trains_with_both(extended, recipe, tmp_path):
-    done = homerl(extended, "run", recipe)
+    done = homerl("run", recipe, cwd=ROOT, env=extended)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run/model/model.safetensors").is_file()
 
