@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from weakref import finalize
 
-READ_AT_LOADING = ("HOMERL_", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")  # beginnings of names of variables
+READ_AT_LOADING = ("HOMERL_", "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")  # beginnings of names of variables
 PROGRAM = """
 import gc, json, os, sys
 import homerl.cli.app, homerl.run.bench_command, homerl.run.rehearsal, homerl.run.schema, homerl.run.stages
