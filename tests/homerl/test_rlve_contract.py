@@ -276,7 +276,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_weights(rec
 
 
 def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates, monkeypatch):
-    """The first blueprint's user fails in every attempt, before anybody spoke or in the middle."""
+    """The first blueprint's user fails before anybody spoke, or at its second sentence, which some rollouts do not reach."""
     spoke: list[int] = []
 
     class Unsteady(ScriptedUser):
@@ -290,11 +290,12 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     settings = recipe(updates=1)
     train_rlve(settings)
     [(_, tokens, rollouts)] = updates
-    assert {r.trajectory.outcome for r in rollouts[:4]} == {Outcome.INFRA_ERROR}
+    failed = [r.trajectory.fault.reason for r in rollouts if r.trajectory.outcome is Outcome.INFRA_ERROR]
+    assert failed and set(failed) == {"gone"} and all(r.trajectory.fault is None for r in rollouts[4:])
     assert not tokens.advantages[: tokens.starts[4]].any() and tokens.advantages[tokens.starts[4] :].any()
     [line] = metrics(settings.out)
-    assert line["sentinel/dropped_groups"] == 0.5 and line["outcome/infra_error"] == 0.5
-    assert line["fault/server"] == 0.5 and {r.trajectory.fault.reason for r in rollouts[:4]} == {"gone"}
+    assert line["sentinel/dropped_groups"] == 0.5
+    assert line["fault/server"] == line["outcome/infra_error"] == len(failed) / 8
     assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
 
 
