@@ -51,7 +51,7 @@ def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_noth
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_run_keeps_each_task_that_is_played(suite_file, tmp_path, tiny, number):
     out = tmp_path / "out"
-    given = ["bench", "run", suite_file, "--model", tiny, "--cpu", "--out", out, "--at-once", 2]
+    given = ["bench", "run", suite_file, "--model", tiny, "--cpu", "--out", out, "--at-once", 2, "--max-tokens", 32]
     command = [sys.executable, "-m", "homerl.cli", *map(str, given)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not any(path.stat().st_size for path in out.glob("journal/*.jsonl")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -27,10 +28,17 @@ def plain(spec: DeviceSpec) -> dict[str, Any]:
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
+@cache
+def kept_whole(spid: str) -> DeviceSpec:
+    """The product narrowed to everything that it has."""
+    [spec] = (spec for spec in BASES if spec.spid == spid)
+    return spec_from_json(narrowed(plain(spec), *everything(spec)))
+
+
 @pytest.mark.parametrize("spec", BASES, ids=lambda spec: spec.spid)
 @given(seed=st.integers(0, 1000), data=st.data())
 def test_what_keeps_everything_behaves_alike(spec: DeviceSpec, seed: int, data: st.DataObject) -> None:
-    same = spec_from_json(narrowed(plain(spec), *everything(spec)))
+    same = kept_whole(spec.spid)
     service = data.draw(st.sampled_from(sorted(spec.service_index))) if spec.service_index else None
     if service is None:
         return

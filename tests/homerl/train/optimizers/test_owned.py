@@ -82,6 +82,7 @@ def test_all_weights_in_bfloat16_learn_as_in_float32(sft, started, plain) -> Non
     assert gaps[0] < 0.005 < 0.01 < gaps[1]
 
 
+@pytest.mark.long
 def test_an_adapter_in_bfloat16_learns_as_in_float32(sft, started, plain) -> None:
     """Its loss and its weights. Without masters its matrices `A` stay where they began."""
     settings = {"learning_rate": 1e-4, "max_steps": 40}
@@ -120,6 +121,7 @@ def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, m
     assert all(torch.equal(others[name], weight) for name, weight in weights.items())
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_an_adapter_in_bfloat16_learns_from_rollouts_as_in_float32(
     model, tokenizer, task, tmp_path, monkeypatch, plain
