@@ -25,6 +25,7 @@ from homerl.play.faults import AgentFault
 from homerl.play.messages import IM_END, IM_START, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
+from homerl.workarounds.grouped_decoding import grouped
 
 if TYPE_CHECKING:
     import torch
@@ -264,7 +265,7 @@ class TransformersEngine:
         scores = _TokenScores(self.temperature or 1.0)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
         chunk = max(1, self.prefill // len(prompts))
-        with torch.no_grad(), plain_sampling(self.model):
+        with torch.no_grad(), plain_sampling(self.model), grouped(self.model):
             output = self.model.generate(
                 input_ids=ids,
                 attention_mask=attention,

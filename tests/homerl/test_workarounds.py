@@ -22,7 +22,7 @@ import pytest
 import torch
 
 import homerl.workarounds
-from homerl.workarounds import adapter_merge, fused_head, late_packing, vllm_sleep, whole_at_first
+from homerl.workarounds import adapter_merge, fused_head, grouped_decoding, late_packing, vllm_sleep, whole_at_first
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 GO = "this workaround can go: "
@@ -186,6 +186,31 @@ def test_fused_head(model):
 
 
 # torch, transformers and accelerate
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_grouped_decoding(monkeypatch, padded):
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+    from transformers.integrations import sdpa_attention
+
+    torch.manual_seed(0)
+    shape = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48, "head_dim": 8}
+    grouped = Qwen3ForCausalLM(Qwen3Config(**shape, num_attention_heads=6, num_key_value_heads=2)).eval()
+    whole, copies = sdpa_attention.repeat_kv, []
+    monkeypatch.setattr(sdpa_attention, "repeat_kv", lambda *given: copies.append(given) or whole(*given))
+    mask = torch.ones(3, 7, dtype=torch.int64)
+    mask[1, :4] = 1 - padded
+    prompts = {"input_ids": torch.randint(3, 40, (3, 7)), "attention_mask": mask, "max_new_tokens": 5, "pad_token_id": 0}
+    asked = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True, "eos_token_id": None}
+    plain = grouped.generate(**prompts, **asked)
+    copied = len(copies)
+    with grouped_decoding.grouped(grouped):
+        mended = grouped.generate(**prompts, **asked)
+    assert torch.equal(plain.sequences, mended.sequences)
+    assert torch.stack(plain.logits) == pytest.approx(torch.stack(mended.logits), abs=1e-5)
+    assert copied == 2 * 2 * 5 * padded, GO + "a masked batch of grouped queries is decoded without copies"
+    assert len(copies) - copied == 2 * 2 * padded, "the prompt alone"
+    assert grouped.config._attn_implementation == "sdpa"
 
 
 def test_numbered_cpu(tmp_path):
