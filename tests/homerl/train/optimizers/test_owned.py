@@ -122,7 +122,6 @@ def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, m
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_an_adapter_in_bfloat16_learns_from_rollouts_as_in_float32(
     model, tokenizer, task, tmp_path, monkeypatch, plain
 ) -> None:
