@@ -18,6 +18,7 @@ from typing import Any, Self
 
 Action = Mapping[str, Any]
 MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS = 100_000, 5_000, 32  # of the arguments of one call
+SCALARS = (int, float, type(None))
 OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
 
 
@@ -44,14 +45,18 @@ def excess_of(action: Action) -> str | None:
         for value in level:
             if isinstance(value, str):
                 characters += len(value)
+            elif isinstance(value, SCALARS):
+                continue
             elif isinstance(value, (list, tuple)):
                 inner += value
             elif isinstance(value, (dict, Mapping)):  # a `dict` first, since to ask for a `Mapping` takes long
                 for key in value:
                     characters += len(key) if isinstance(key, str) else 0
                 inner += value.values()
-            if characters > MOST_CHARACTERS or values + len(inner) > MOST_VALUES:
-                return f"a call has at most {MOST_CHARACTERS} characters and {MOST_VALUES} values"
+            if len(inner) > MOST_VALUES:
+                break
+        if characters > MOST_CHARACTERS or values + len(inner) > MOST_VALUES:
+            return f"a call has at most {MOST_CHARACTERS} characters and {MOST_VALUES} values"
         if not inner:
             return None
         values, level = values + len(inner), inner

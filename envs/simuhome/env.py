@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import gymnasium as gym
@@ -21,7 +21,7 @@ from envs.simuhome import evaluate, load, passage, tools
 from envs.simuhome.config import HomeConfig
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.evaluate import AgentCall
-from envs.simuhome.home import Home
+from envs.simuhome.home import Home, Savepoint
 from envs.spaces import AnyText, ToolCalls
 from envs.world import Action, World
 
@@ -86,13 +86,10 @@ class SimuHome(World, gym.Env[str, Action]):
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
-        before, earlier = self.state.fork(), self._progress
-        touched = self.state.home.watch()
+        before, earlier = self.state.home.savepoint(), self._progress
         name, result = self._act(action)
         refused = tools.is_refused(result)
-        changed = () if refused else self._accept(name, action, before, touched)
-        if refused:
-            self.state = before
+        changed = () if refused else self._accept(name, action, before)
         if changed:
             self._progress = self._measure()
         finished = name == "finish" and not refused
@@ -100,17 +97,16 @@ class SimuHome(World, gym.Env[str, Action]):
         text = ENCODER.encode(result).encode(errors="replace").decode()
         return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed, error)
 
-    def _accept(self, name: str, action: Action, before: EpisodeState, touched: Iterable[int]) -> tuple[str, ...]:
+    def _accept(self, name: str, action: Action, before: Savepoint) -> tuple[str, ...]:
         """Take note of a call that was accepted, and let its time pass. The result names all that it changed."""
-        state = self.state
+        state, met, answer = self.state, self.state.met, self.state.answer
         if self.episode is not None:
             self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
         passage.advance(state.home, state.home.tick + self._ticks)
         if name == "finish":
             state.answer = _text(action["answer"])
-        required = tuple(f"required.{number}" for number in sorted(state.met - before.met))
-        answer = ("answer",) if state.answer != before.answer else ()
-        return state.home.changes(before.home, touched) + required + answer
+        required = tuple(f"required.{number}" for number in sorted(state.met - met))
+        return state.home.changes(before) + required + (("answer",) if state.answer != answer else ())
 
     def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name = action.get("name") if isinstance(action, Mapping) else None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any
 
 from envs.hashing import text_hash
@@ -187,6 +188,16 @@ class ClusterView:
         return self.has_cluster("OnOff") and self.sibling("OnOff")["OnOff"] is True
 
 
+class Savepoint:
+    """A moment of a home: its plan, clock and workflows, and in `old` the value that each slot had which was set since."""
+
+    __slots__ = ("interval", "old", "plan", "tick", "workflows")
+
+    def __init__(self, home: Home) -> None:
+        self.plan, self.tick, self.interval, self.workflows = home.plan, home.tick, home.interval, home.workflows
+        self.old: dict[int, Any] = {}
+
+
 class Home:
     """A plan and the present state of its rooms, devices and clock.
 
@@ -194,7 +205,7 @@ class Home:
     seconds, usually 0.1. `offset` (seconds) keeps the virtual time continuous when the interval changes.
     """
 
-    __slots__ = ("_key", "_stale", "_undo", "_watched", "interval", "offset", "plan", "tick", "values", "workflows")
+    __slots__ = ("_key", "_old", "_stale", "_undo", "interval", "offset", "plan", "tick", "values", "workflows")
 
     def __init__(self, plan: Plan, values: list[Any], interval: float) -> None:
         self.plan, self.values, self.interval = plan, values, interval
@@ -202,14 +213,14 @@ class Home:
         self.workflows: tuple[Workflow, ...] = ()
         self._key, self._stale = 0, dict.fromkeys(range(len(values)), ABSENT)
         self._undo: list[tuple[int, Any]] | None = None
-        self._watched: dict[int, Any] | None = None
+        self._old: dict[int, Any] | None = None
 
     def fork(self) -> Home:
         """An independent copy. It copies the list of values and shares the plan."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.interval = self.plan, self.values.copy(), self.interval
         twin.tick, twin.offset, twin.workflows = self.tick, self.offset, self.workflows
-        twin._key, twin._stale, twin._undo, twin._watched = self._key, self._stale.copy(), None, None
+        twin._key, twin._stale, twin._undo, twin._old = self._key, self._stale.copy(), None, None
         return twin
 
     def state_key(self) -> str:
@@ -227,14 +238,15 @@ class Home:
             self._stale.setdefault(slot, before)
             if self._undo is not None:
                 self._undo.append((slot, before))
-            if self._watched is not None:
-                self._watched[slot] = None
+            if self._old is not None:
+                self._old.setdefault(slot, before)
             self.values[slot] = value
 
-    def watch(self) -> dict[int, Any]:
-        """A dictionary whose keys become the slots that are set from now on, until the next call of this method."""
-        self._watched = {}
-        return self._watched
+    def savepoint(self) -> Savepoint:
+        """The present moment. It takes note of what is set from now on, until the next call of this method."""
+        moment = Savepoint(self)
+        self._old = moment.old
+        return moment
 
     def attempt(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Call `act` and return its result. If it raises, restore all values before the exception goes on."""
@@ -294,8 +306,8 @@ class Home:
         """Replace the plan by one that needs more slots, and fill these with `values`."""
         added = range(len(self.values), len(self.values) + len(values))
         self._stale |= dict.fromkeys(added, ABSENT)
-        if self._watched is not None:
-            self._watched |= dict.fromkeys(added)
+        if self._old is not None:
+            self._old |= dict.fromkeys(added, ABSENT)
         self.values.extend(values)
         self.plan = plan
 
@@ -305,23 +317,24 @@ class Home:
             self.set(device.base + offset, None)
         self.plan = replace(self.plan, devices={key: d for key, d in self.plan.devices.items() if key != device.id})
 
-    def changes(self, before: Home, among: Iterable[int] | None = None) -> tuple[str, ...]:
-        """The names of all values, devices and workflows that differ from `before`, an earlier state of this home.
-
-        `among` are the slots that may differ, if that is known (`watch`).
-        """
-        old, new = before.values, self.values
-        names = self.plan.owners if self.plan is before.plan else before.plan.owners | self.plan.owners
-        slots = [
-            names.get(slot, f"#{slot}")
-            for slot in (range(len(new)) if among is None else sorted(among))
-            if slot >= len(old) or (new[slot] is not old[slot] and repr(new[slot]) != repr(old[slot]))
-        ]
+    def changes(self, before: Home | Savepoint) -> tuple[str, ...]:
+        """The names of all values, devices and workflows that differ from `before`, an earlier moment of this home."""
+        new = self.values
+        if isinstance(before, Savepoint):
+            old: Iterable[tuple[int, Any]] = sorted(before.old.items(), key=itemgetter(0))
+        else:
+            old = enumerate((*before.values, *[ABSENT] * (len(new) - len(before.values))))
+        slots = [slot for slot, value in old if new[slot] is not value and repr(new[slot]) != repr(value)]
         clock = [] if (before.tick, before.interval) == (self.tick, self.interval) else ["clock"]
         plan = [] if self.plan is before.plan or before.plan.digest == self.plan.digest else ["devices"]
         same = self.workflows is before.workflows
         flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
-        return (*slots, *plan, *flows, *clock)
+        return (*self._named(slots, before.plan), *plan, *flows, *clock)
+
+    def _named(self, slots: Iterable[int], before: Plan) -> list[str]:
+        """The names of slots, of which some may be in an earlier plan alone."""
+        names = self.plan.owners if self.plan is before else before.owners | self.plan.owners
+        return [names.get(slot, f"#{slot}") for slot in slots]
 
 
 def _slot_hash(slot: int, value: Any) -> int:

@@ -39,14 +39,14 @@ def read_endpoint(value: Any) -> int:
         raise OperationError("SCHEMA_ERROR", f"endpoint_id is an integer, not {value!r}") from None
 
 
-def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
+def coerced_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call after the service's schema has coerced them. Raises `OperationError`."""
     for key in ("cluster_id", "command_id", "attribute_id"):
         if not isinstance(args.get(key, ""), str):
             raise OperationError("SCHEMA_ERROR", f"{key} is a text")
     if not isinstance(args.get("args"), (dict, type(None))):
         raise OperationError("SCHEMA_ERROR", "args is an object")
-    return args | {"endpoint_id": read_endpoint(args["endpoint_id"])}
+    return {**args, "endpoint_id": read_endpoint(args["endpoint_id"])}
 
 
 def require_device(home: Home, device_id: Any) -> Device:

@@ -77,7 +77,7 @@ class Tool:
 
         Tools without required parameters ignore unknown ones, as in the released program.
         """
-        if not self.checked:
+        if not self.checked or arguments.keys() == self.parameters.keys():
             return None
         if missing := [name for name in self.required if name not in arguments]:
             detail = f"Missing required arguments: {', '.join(missing)}"
@@ -118,8 +118,8 @@ def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_
 
 def excess_number(value: Any) -> str | None:
     """Why a number in a value, or at any depth of it, is larger than any that a home takes; None if there is none."""
-    if isinstance(value, (int, float)) and not -MOST_NUMBER < value < MOST_NUMBER:
-        return "a number is finite and smaller than 2 to the power of 63"
+    if isinstance(value, (int, float)):
+        return None if -MOST_NUMBER < value < MOST_NUMBER else "a number is finite and smaller than 2 to the power of 63"
     for inner in value.values() if isinstance(value, (dict, Mapping)) else value if isinstance(value, list) else ():
         if not isinstance(inner, (str, bool, NoneType)) and (found := excess_number(inner)):
             return found
@@ -136,11 +136,11 @@ def _read(function: Callable[..., Any], *names: str) -> Callable[[Home, Argument
 
 
 def _execute(home: Home, arguments: Arguments) -> Any:
-    return service.execute_command(home, **service.coerced_arguments(dict(arguments)))
+    return service.execute_command(home, **service.coerced_arguments(arguments))
 
 
 def _write(home: Home, arguments: Arguments) -> Any:
-    return service.write_attribute(home, **service.coerced_arguments(dict(arguments)))
+    return service.write_attribute(home, **service.coerced_arguments(arguments))
 
 
 def _list(home: Home, arguments: Arguments) -> Any:
