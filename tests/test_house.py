@@ -208,7 +208,7 @@ def test_a_name_of_a_world_within_another_word_is_none(tmp_path: Path) -> None:
         ("homerl/train/x", "import torch", True),
         ("homerl/agents/policy", "import torch.nn", False),
         ("homerl/agents/policy", "def late():\n    import torch", True),
-        ("homerl/agents/llm", "from transformers import Trainer", False),
+        ("homerl/agents/guest", "from transformers import Trainer", False),
         ("homerl/run/x", "import torch", False),
         ("homerl/run/x", "def late():\n    import torch", True),
         ("homerl/play/x", "def late():\n    import torch", False),

@@ -120,7 +120,7 @@ def _served(wanted: Wanted) -> str:
 
 def endpoint_partner(url: str, name: str, terms: Terms) -> Partner:
     """A model behind an endpoint."""
-    from homerl.agents.llm import LLMAgent
+    from homerl.llm.agent import LLMAgent
 
     endpoint = Endpoint(url.split(","), name, PATIENCE)
     return Partner(

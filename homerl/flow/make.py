@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envs.world import WorldError
-from homerl.agents.llm import LLMAgent
 from homerl.flow.mcts import Participants, forest
 from homerl.flow.recipe import SynthesisConfig
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, endpoint_of
 from homerl.llm.structured import StructuredClient
 from homerl.measure.search_stats import TreeStats

@@ -20,7 +20,7 @@ from envs.model import Model
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, walk
 from homerl.measure.search_stats import TreeStats
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import Boundary, Fault, RequestRefused, UserError, fault_of
+from homerl.play.faults import AgentFault, Boundary, Fault, RequestRefused, UserError, fault_of
 from homerl.play.loop import Agent, User, replies_from
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory
@@ -157,6 +157,9 @@ async def _path(root: Node, players: Participants, config: SearchConfig, stats: 
                 if not node.episode.steps:
                     raise
                 _outgrown(node, error)
+                break
+            except AgentFault as error:  # other dialogues of the tree stay
+                node.episode.end(fault_of(error))
                 break
         if (child := node.descend(config.c_ucb, config.unvisited)) is None:
             break

@@ -7,6 +7,7 @@ of a surrogate pair, which no file could hold.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,7 @@ from homerl.play.messages import plain_text
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
 REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
+TOO_LONG = re.compile(r"context.{0,3}(length|size|window)|maximum model length|prompt is too long|the model takes", re.I)
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 LONGEST_REASON = 160  # characters of a server's message
 
@@ -79,8 +81,16 @@ def _called(call: Any) -> bool:
     return hasattr(call, "type") and (call.type != "function" or all(isinstance(part, str) for part in parts))
 
 
+def is_too_long(error: BaseException) -> bool:
+    """Whether a server says that a dialogue is longer than its model takes. Servers share no code or status for this, so its
+    words decide."""
+    return isinstance(error, APIStatusError) and TOO_LONG.search(f"{error.message} {error.body}") is not None
+
+
 def is_passing(error: BaseException) -> bool:
     """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx."""
+    if is_too_long(error):
+        return False
     if isinstance(error, APIStatusError):
         return error.status_code in PASSING or error.status_code >= 500
     return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))

@@ -155,8 +155,10 @@ class Endpoint:
     def _refusal(self, url: str, error: Exception) -> InfraError:
         from openai import APIStatusError
 
-        from homerl.llm.completions import REFUSING, in_words
+        from homerl.llm.completions import REFUSING, in_words, is_too_long
 
+        if is_too_long(error):
+            return RequestRefused(url, in_words(error), too_long=True)
         if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
             hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
             return EndpointRejected(f"{url} takes no request: {in_words(error)}; {hint}")
@@ -237,10 +239,10 @@ def derived_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
-def seed_for(observation: Observation, seed: int | None) -> dict[str, int]:
-    """The field `seed` of a request: derived from `seed`, the task, its play and the number of messages so far. None has
-    none."""
-    parts = observation.blueprint_id, observation.seed, len(observation.messages)
+def seed_for(observation: Observation, seed: int | None, earlier: int = 0) -> dict[str, int]:
+    """The field `seed` of a request: derived from `seed`, the task, its play, the number of messages so far, and that of
+    the `earlier` candidates for the next one. A seed of None has none."""
+    parts = observation.blueprint_id, observation.seed, len(observation.messages), *([earlier] if earlier else [])
     return {} if seed is None else {"seed": derived_seed(seed, *parts)}
 
 

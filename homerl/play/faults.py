@@ -46,11 +46,11 @@ class InfraError(Exception):
 
 
 class RequestRefused(InfraError):
-    """The server refuses this request, and `why`. Sending it again would not help."""
+    """The server refuses this request, and `why`: it may be `too_long`. Sending it again would not help."""
 
-    def __init__(self, url: str, why: str) -> None:
+    def __init__(self, url: str, why: str, too_long: bool = False) -> None:
         super().__init__(f"{url} refused the request: {why}")
-        self.why = why
+        self.why, self.too_long = why, too_long
 
     def __reduce__(self) -> tuple[type[InfraError], tuple[str]]:
         return InfraError, (str(self),)

@@ -237,7 +237,7 @@ def factories_of(
         return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     own = world.endpoint_agent(setting)
     if settings.is_served:
-        from homerl.agents.llm import LLMAgent
+        from homerl.llm.agent import LLMAgent
 
         name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)

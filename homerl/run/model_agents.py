@@ -45,7 +45,7 @@ def agents_of(
     Raises `InputError` if there is no such model.
     """
     if is_url(model):
-        from homerl.agents.llm import LLMAgent
+        from homerl.llm.agent import LLMAgent
 
         name = served or served_model(model)
         endpoint = Endpoint(model.split(","), name)

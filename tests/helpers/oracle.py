@@ -7,6 +7,7 @@ own, and asks the expert for the next message. Its answers depend only on the re
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
+from itertools import cycle, islice
 from typing import Any
 
 from person import obedient
@@ -29,15 +30,15 @@ class Oracle:
         return self.candidates(request) if request.get("tools") else obedient(request)
 
     def candidates(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The expert's next messages in this dialogue."""
+        """The expert's next messages in this dialogue, over and over if it knows fewer than the request asks for."""
         episode = self.begun[request["messages"][0]["content"]].fork()
         for message in request["messages"][1:]:
             if message["role"] == "user":
                 episode.hear(message["content"], spoken_of(episode, message["content"]))
             elif message["role"] == "assistant":
                 episode.act(Reply(dict(message) | {"content": message.get("content") or ""}))
-        expert = Expert(request.get("seed", 0), self.mistakes)
-        return [reply.message for reply in at_once(expert.consult(episode, request.get("n") or 1))]
+        expert, n = Expert(request.get("seed", 0), self.mistakes), request.get("n") or 1
+        return [reply.message for reply in islice(cycle(at_once(expert.consult(episode, n))), n)]
 
 
 def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -28,7 +28,7 @@ class Faults:
     """The probabilities of each fault of a request.
 
     The faults are a status 500, no answer for `stall_seconds`, invalid content, half of an answer, and the status 400 (or
-    the server's `refusal`).
+    the server's `refusal`, with its `reason`).
     """
 
     errors: float = 0.0
@@ -69,6 +69,7 @@ class ScriptedServer:
     headers: Mapping[str, str] = field(default_factory=dict)
     garbage: Sequence[str] = ("<html>bad gateway</html>", '{"choices": 5}', '{"choices": [{"index": 0, "message": 7}]}')
     refusal: int = 400
+    reason: Mapping[str, Any] = field(default_factory=lambda: {"message": "no such thing"})
     seed: int = 0
     keep: bool = True
 
@@ -124,7 +125,7 @@ class ScriptedServer:
             case "errors":
                 await self._send(send, 500, '{"error": {"message": "out of order"}}')
             case "refusals":
-                await self._send(send, self.refusal, '{"error": {"message": "no such thing"}}')
+                await self._send(send, self.refusal, json.dumps({"error": self.reason}))
             case "stalls":
                 await asyncio.sleep(self.faults.stall_seconds)
             case "garbage":

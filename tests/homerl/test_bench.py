@@ -19,7 +19,6 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from envs.documents import InputError
-from homerl.agents.llm import as_sent
 from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.runner import SCOUTS, NothingScored
@@ -27,6 +26,7 @@ from homerl.bench.score import pass_hat
 from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.cli.app import app
+from homerl.llm.agent import as_sent
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from envs.model import Model
-from homerl.agents.llm import LLMAgent, as_sent
+from homerl.llm.agent import LLMAgent, as_sent
 from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient
@@ -147,6 +147,49 @@ def test_half_a_character_is_replaced_before_it_gets_anywhere():
         (text,), _ = ask(server)
     assert text == "well \ufffd, \U0001f600"
     assert parse_json('{"text": "\\ud83d", "more": ["\\ud83d\\ude00"]}') == {"text": "\ufffd", "more": ["\U0001f600"]}
+
+
+TOO_LONG = {  # what servers say of a dialogue that is longer than their model takes
+    "vllm": (400, {"message": "This model's maximum context length is 4096 tokens. Your request has 4321 input tokens.",
+                   "type": "BadRequestError", "code": 400}),
+    "an older vllm": (400, {"message": "The decoder prompt (length 4321) is longer than the maximum model length of 4096."}),
+    "openai": (400, {"message": "Please reduce the length of the messages.", "code": "context_length_exceeded"}),
+    "sglang": (400, {"message": "The input (4321 tokens) is longer than the model's context length (4096 tokens)."}),
+    "llama.cpp": (400, {"code": 400, "message": "request (4321 tokens) exceeds the available context size (4096 tokens)",
+                        "type": "exceed_context_size_error"}),
+    "an older llama.cpp": (500, {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}),
+    "homerl": (400, {"message": "the dialogue has 4321 tokens, and the model takes 4096"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("server", TOO_LONG)
+def test_a_dialogue_that_is_too_long_is_known_by_what_servers_say_of_it(server):
+    status, reason = TOO_LONG[server]
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=status, reason=reason) as asked:
+        (error,), endpoint = ask(asked)
+    assert isinstance(error, RequestRefused) and error.too_long and endpoint.usage.retries == 0
+
+
+@pytest.mark.parametrize("reason", ["tool_choice: no such thing", "a parameter is too long"])
+def test_no_other_refusal_is_taken_for_one_of_a_long_dialogue(reason):
+    with ScriptedServer(faults=Faults(refusals=1.0), reason={"message": reason}) as server:
+        (error,), _ = ask(server)
+    assert isinstance(error, RequestRefused) and not error.too_long
+
+
+def test_a_server_that_gives_one_candidate_a_request_is_asked_for_the_rest():
+    def answer(request):
+        return [{"content": f"with seed {request['seed']}"}]
+
+    async def proposed(url):
+        observation = Observation("b", tuple(ASK), ())
+        replies = await LLMAgent(Endpoint([url], "scripted"), seed=7).propose(observation, n=3)
+        return [reply.message["content"] for reply in replies]
+
+    with ScriptedServer(answer=answer) as server:
+        said = asyncio.run(proposed(server.url))
+        assert [request["n"] for request in server.requests] == [3, 2, 1]
+        assert len(set(said)) == 3 and said == asyncio.run(proposed(server.url))
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

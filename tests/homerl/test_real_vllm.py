@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tiny_agent import DIALOGUE, TOOLS, make_agent, prompts
 
-from homerl.agents.llm import LLMAgent
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import work
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.serve import address, running
 from homerl.llm.settings import ServeSettings

@@ -18,8 +18,8 @@ import pytest
 from running import running
 from tiny_agent import TOOLS, make_agent, prompts
 
-from homerl.agents.llm import LLMAgent
 from homerl.agents.policy import Sample
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from envs.simuhome import react
-from homerl.agents.llm import LLMAgent
 from homerl.bench.judge import JudgeSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import write_suite
 from homerl.language.splits import split_of
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.settings import ParaphraseSettings
 from homerl.llm.structured import StructuredClient

@@ -11,13 +11,13 @@ from person import content
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import InputError
-from homerl.agents.llm import LLMAgent
 from homerl.flow.collect import synthesise
 from homerl.flow.make import Made, Maker
 from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import SynthesisReport
 from homerl.flow.work import work
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import AgentSettings
 from homerl.play.faults import InfraError

@@ -11,7 +11,8 @@ from typing import Any
 
 from envs.messages import tool_call
 from envs.simuhome import react
-from homerl.llm.endpoint import Endpoint, seed_for
+from homerl.llm.agent import candidates
+from homerl.llm.endpoint import Endpoint
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
@@ -31,11 +32,9 @@ class ReActAgent:
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
         text = react.text_dialogue(observation.messages, observation.tools)
-        answer = await self.endpoint.chat(text, n=n, **seed_for(observation, self.seed), **self.options)
-        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
-        texts = [choice.message.content or "" for choice in answer.choices]
+        said = await candidates(self.endpoint, observation, text, n, self.seed, **self.options)
         strict = bool(observation.protocol["strict"])
-        return [react_reply(text, strict, completion // len(texts), prompt) for text in texts]
+        return [react_reply(one.message.content or "", strict, one.tokens, one.prompt_tokens) for one in said]
 
 
 def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:

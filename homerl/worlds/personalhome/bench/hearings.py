@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from rich.progress import Progress, TaskID
 
 from envs.documents import InputError
+from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, endpoint_of
 from homerl.llm.settings import EndpointSettings
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.personalhome.bench import judged, reflecting
-from homerl.worlds.personalhome.bench.endpoint import EndpointAgent
 from homerl.worlds.personalhome.bench.stored import Results, read_results
 from homerl.worlds.personalhome.judge.hearing import Question, Verdicts, hear, judge_client
 
@@ -75,12 +75,12 @@ def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model:
     return _ask(judge, after, verdicts, "revised plans"), missing
 
 
-def _agent(url: str, model: str) -> EndpointAgent:
+def _agent(url: str, model: str) -> LLMAgent:
     settings = EndpointSettings(url=tuple(url.split(",")), model=model, temperature=0.0, max_tokens=MOST_TOKENS)
-    return EndpointAgent(endpoint_of(settings), MOST_TOKENS)
+    return LLMAgent(endpoint_of(settings), max_tokens=MOST_TOKENS)
 
 
-def _revise(run: Results, agent: EndpointAgent, verdicts: Verdicts, by: str, kept: Verdicts) -> int:
+def _revise(run: Results, agent: LLMAgent, verdicts: Verdicts, by: str, kept: Verdicts) -> int:
     with progress_bar() as bar:
         task = bar.add_task("revise", total=None, note=agent.name)
         asked = reflecting.revise_all(run, agent, verdicts, by, kept, partial(_show, bar, task))

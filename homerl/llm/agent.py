@@ -2,7 +2,7 @@
 
 Invariants: it is sent the dialogue, the tools and the images that tools name, and nothing else; its answer is not corrected,
 so malformed calls reach the world, which says what is wrong with them; errors of servers are `InfraError`s, never faults of
-the model.
+the model; as many candidates come as were asked for, also from a server that gives one a request.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envs.messages import Message
@@ -39,18 +40,41 @@ class LLMAgent:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
-        one_answer, messages = observation.one_answer, observation.messages
-        more: dict[str, Any] = seed_for(observation, self.seed)
-        if observation.tools and not one_answer:  # servers refuse an empty list
-            more["tools"] = list(observation.tools)
-        sent = as_sent(messages)
+        one_answer = observation.one_answer
+        # servers refuse an empty list
+        tools = {"tools": list(observation.tools)} if observation.tools and not one_answer else {}
+        sent = as_sent(observation.messages)
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
-        answer = await self.endpoint.chat(sent, n=n, **more, **self.options)
+        said = await candidates(self.endpoint, observation, sent, n, self.seed, **tools, **self.options)
+        return [reply_of(one.message, one.tokens, one.prompt_tokens, one_answer) for one in said]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of a model's candidate messages, its tokens (the mean of its request's), and those of its prompt."""
+
+    message: ChatCompletionMessage
+    tokens: int
+    prompt_tokens: int
+
+
+async def candidates(
+    endpoint: Endpoint, observation: Observation, sent: Sequence[Message], n: int, seed: int | None, **options: Any
+) -> list[Candidate]:
+    """`n` candidates for the next message of an observed dialogue, which is sent as `sent`. Raises `InfraError`.
+
+    A server may give fewer than it is asked for. It is then asked for the rest, with another seed.
+    """
+    found: list[Candidate] = []
+    while len(found) < n:
+        seeded = seed_for(observation, seed, len(found))
+        answer = await endpoint.chat(sent, n=n - len(found), **seeded, **options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
-        count = len(answer.choices)
-        return [reply_of(choice.message, completion // count, prompt, one_answer) for choice in answer.choices]
+        tokens = completion // len(answer.choices)
+        found += [Candidate(choice.message, tokens, prompt) for choice in answer.choices]
+    return found[:n]
 
 
 def as_sent(messages: Iterable[Message]) -> list[Message]:
