@@ -167,14 +167,15 @@ def test_a_request_that_a_server_will_not_take_is_an_outcome_and_not_asked_for_a
     assert json.loads((tmp_path / "stats.json").read_text())["outcomes"]["refused"] == 1
 
 
-def test_a_dialogue_that_outgrows_a_server_costs_itself_alone(faultless):
+@pytest.mark.parametrize("reason", ["no such thing", "the prompt exceeds the context size"])
+def test_a_dialogue_that_outgrows_a_server_costs_itself_alone(faultless, reason):
     class Short(ScriptedServer):
         """Takes no more than five messages."""
 
         def drawn(self, request):
             return "refusals" if len(request["messages"]) > 5 else None
 
-    with Short(answer=Oracle(blueprints(), mistakes=0.3)) as server:
+    with Short(answer=Oracle(blueprints(), mistakes=0.3), reason={"message": reason}) as server:
         made = shards(config(server))
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     kept = "".join(shard.lines for shard in made).splitlines()
