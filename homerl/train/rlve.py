@@ -175,13 +175,13 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.recipe, self.player = recipe, player
         self.batch: Batch | None = None
         self.tokens: SampledTokens
-        self.sentinel = Sentinel(recipe.sentinel)
+        settings = recipe.rlve.teacher
+        self.sentinel = Sentinel(recipe.sentinel, taught=settings is not None and settings.teach > 0)
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self.updates = packed_updates(self, recipe)
-        settings = recipe.rlve.teacher
         self.teacher = Teacher(settings, self.processing_class, recipe.limits, recipe.seed) if settings else None
         self._supply()
 

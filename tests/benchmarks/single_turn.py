@@ -1,7 +1,7 @@
 """HomeFlow's RLVE against its single-turn ablation (Table 4): both from one SFT model, at equal rollouts, several seeds.
 
-`full` is the flywheel's own RLVE; `st` samples each group from the last turn of an expert's dialogue, without KL, with the
-entropy bonus of recipes/rlve_st.yaml. What stands is not made again.
+`full` is the flywheel's own RLVE; `st` is the same with all that recipes/rlve_st.yaml changes: a group is sampled from the
+last turn of an expert's dialogue, and earns what comes of it. What stands is not made again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,8 @@ from rich.table import Table
 from homerl.run.children import run_stage
 from homerl.run.products import is_done
 
-ST = {
-    "credit": "trajectory",
-    "kl": 0.0,
-    "entropy": 1.0e-4,
-    "curriculum": {"prefix": {"share": 1.0, "at": "last", "fade": False}},
-}
-KINDS = {"full": {}, "st": ST}
+ABLATION = Path(__file__).parents[2] / "recipes/rlve_st.yaml"
+KINDS = ("full", "st")
 FIGURES = {"entropy": "entropy", "tool calls": "episode/tool_calls", "success": "success"}
 
 
@@ -34,7 +29,9 @@ def stage(run: Path, out: Path, kind: str, seed: int, updates: int) -> dict[str,
     """The flywheel's RLVE stage with another seed, out and kind, evaluated on the way."""
     data = yaml.safe_load((run / "rlve/rlve.yaml").read_text())
     data["model"]["name"] = str(run / "sft/model")
-    data["rlve"] |= KINDS[kind] | {"updates": updates, "save_steps": updates, "blueprints_per_update": 8}
+    changed = yaml.safe_load(ABLATION.read_text()) if kind == "st" else {}
+    data["rlve"] |= changed.get("rlve", {}) | {"updates": updates, "save_steps": updates, "blueprints_per_update": 8}
+    data["rewards"] = data.get("rewards", {}) | changed.get("rewards", {})
     data["evaluation"] = {"every": updates // 4, "count": 300}
     return data | {"seed": seed, "out": str(out / f"{kind}-{seed}")}
 
@@ -76,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", type=Path, default=Path("runs/quickstart"), help="a flywheel that has got to RLVE")
     parser.add_argument("--out", type=Path, default=Path("runs/single_turn"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--updates", type=int, default=40)
     asked = parser.parse_args()
     for seed in asked.seeds:

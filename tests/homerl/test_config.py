@@ -198,6 +198,22 @@ def test_what_is_written_beside_a_run_is_its_recipe_again(path):
     assert KINDS[recipe.run].model_validate(recipe_data(recipe)) == recipe
 
 
+def test_a_model_that_rlve_starts_from_has_learnt_the_tools_and_the_wishes_of_its_tasks():
+    from homerl.run.recipe import load_recipe
+
+    by_out = {str(recipe.out): recipe for recipe in map(load_recipe, RECIPES)}
+    started = set()
+    for recipe in by_out.values():
+        start = recipe.model.name.removesuffix("/model") if recipe.run == "rlve" else None
+        if start not in by_out:
+            continue
+        synth, asked = by_out[str(by_out[start].data)].synth, recipe.blueprints.recipe
+        parts = [*synth.curriculum, synth.recipe]
+        assert all(part.toolset == asked.toolset and set(part.families) >= set(asked.families) for part in parts), recipe.out
+        started.add(recipe.out.name)
+    assert {"rlve_full", "rlve_aligned", "rlve_long", "rlve_8b_lora"} <= started
+
+
 OF_OWN_HOMES = ("home_assistant", "own_home")  # which are not shipped
 WITH_SUITES = [path for path in RECIPES if "suites:" in path.read_text("utf-8") and path.stem not in OF_OWN_HOMES]
 

@@ -337,6 +337,42 @@ def test_counterfactual_rewards_that_are_constant_teach_nothing():
     assert not any(flat(counterfactual_credit(group, RANDOM))) and not any(flat(counterfactual_credit(group, SURPRISE)))
 
 
+EQUAL = st.lists(st.tuples(st.lists(REWARDS, max_size=4), st.lists(st.sampled_from("abc"), min_size=5, max_size=5)),
+                 min_size=2, max_size=5)  # rollouts of any ways, whose last reward makes their returns equal  # fmt: skip
+
+
+def equal_rollouts(shapes, total: float) -> list[CreditInput]:
+    return [CreditInput([*row, total - sum(row)], decisions=names[: len(row) + 1]) for row, names in shapes]
+
+
+@given(EQUAL, REWARDS, st.data())
+def test_roots_of_equal_returns_are_credited_at_the_forked_steps_alone(shapes, total, data):
+    roots = equal_rollouts(shapes, total)
+    parent = data.draw(st.integers(0, len(roots) - 1))
+    step = data.draw(st.integers(0, len(roots[parent].rewards) - 1))
+    settings = data.draw(st.sampled_from([RANDOM, SURPRISE]))
+
+    def sibling(reward: float) -> CreditInput:
+        root = roots[parent]
+        return CreditInput(
+            [*root.rewards[:step], reward],
+            True,
+            root.decisions[: step + 1],
+            Fork(parent, step, 1),
+            data.draw(st.sampled_from("abc")),
+        )
+
+    group = [*roots, *(sibling(data.draw(REWARDS)) for _ in range(2))]
+    credit = counterfactual_credit(group, settings)
+    elsewhere = [
+        value for i, row in enumerate(credit[: len(roots)]) for t, value in enumerate(row) if (i, t) != (parent, step)
+    ]
+    assert not any(elsewhere)
+    alike = [*roots, *(sibling(roots[parent].rewards[step]) for _ in range(2))]
+    rule = rule_of(RLVESettings(credit="counterfactual", counterfactual=settings.model_dump()))
+    assert not teaches(alike) and not flat(rule(alike)).any()
+
+
 @given(st.integers(2, 5), st.integers(2, 4), st.integers(0, 9), st.sampled_from(["random", "surprise"]))
 def test_a_counterfactual_plan_uses_the_budget_for_single_steps_of_roots(roots, siblings, more, by):
     settings = CounterfactualSettings(roots=roots, siblings=siblings, by=by)
@@ -466,17 +502,10 @@ MODES = [{"credit": "trajectory"}, {"credit": "anchor"}, {"credit": "branch"}] +
 
 @settings(deadline=None)
 @pytest.mark.parametrize("keys", MODES, ids=lambda keys: "-".join(keys.values()))
-@given(
-    st.lists(
-        st.tuples(st.lists(REWARDS, max_size=5), st.lists(st.sampled_from("abc"), min_size=6, max_size=6)),
-        min_size=2,
-        max_size=8,
-    ),
-    REWARDS,
-)
+@given(EQUAL, REWARDS)
 def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, total):
     """Whatever the ways, if all rollouts earn the same, every step's advantage is 0."""
-    group = [CreditInput([*row, total - sum(row)], decisions=names[: len(row) + 1]) for row, names in shapes]
+    group = equal_rollouts(shapes, total)
     assert not teaches(group)
     rule = rule_of(RLVESettings(**keys))
     assert rule(group) == [[0.0] * len(played.rewards) for played in group]

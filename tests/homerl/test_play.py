@@ -31,6 +31,18 @@ from homerl.worlds.registry import begin, restored
 from rewards.composite import step_rewards
 
 
+def world_states(episode: Episode) -> list[tuple[str, Episode]]:
+    """(device, fork in which its power is another) of every device that can be switched."""
+    found = []
+    for did in sorted(device.did for device in episode.situation.home.devices()):
+        for code in ("turn_on", "turn_off"):
+            other = episode.fork()
+            other.world.step({"name": "pyexec", "code": f"device('{did}').{code}()"})
+            if other.situation.home.state_of(did) != episode.situation.home.state_of(did):
+                found.append((did, other))
+    return found
+
+
 @cache
 def blueprints() -> tuple[Blueprint, ...]:
     recipes = BlueprintRecipe(), BlueprintRecipe(intents=(2, 2), phrasings=6, prompt="full")
@@ -107,6 +119,20 @@ def test_the_expert_errs_also_with_the_right_device():
         for step in played(Expert(blueprint.seed, 1.0), ScriptedUser(blueprint.seed), blueprint).steps:
             refusals |= {(rule, len(right) == 1 and right[0] in json.dumps(step.message)) for rule in step.facts.blocked}
     assert {("syntax", True), ("unknown_service", False), ("unknown_service", True)} <= refusals
+
+
+def test_a_decision_is_of_the_open_wishes_and_their_devices_whatever_was_said():
+    found = set()
+    for blueprint in blueprints()[:20]:
+        episode, other = begin(blueprint), begin(blueprint)
+        episode.hear("one thing", 0)
+        other.hear("the same in other words", 0)
+        assert episode.decision() == other.decision()
+        concerned = {did for intent in blueprint.intents for did in intent.devices}
+        for did, changed in world_states(episode):
+            assert (changed.decision() != episode.decision()) == (did in concerned), did
+            found.add(did in concerned)
+    assert found == {True, False}
 
 
 def test_a_home_that_is_as_asked_ends_the_episode_with_the_agents_last_word():

@@ -27,8 +27,8 @@ Two biases remain. The actions at steps that were not chosen are likelier than Ï
 other way; this shrinks with the share of steps that are chosen. And where V is wrong, Q is: a bias as large as the error of
 V, as with `baseline: state` and Î» = 0.
 
-All other steps of the roots get the advantage of `step` with `baseline: state`. At last all advantages are divided by their
-deviation.
+Other steps of the roots get the advantage of `step` with `baseline: state`, or 0 if all roots earned the same: their ways
+may differ then, but nothing says which is better. At last all advantages are divided by their deviation.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from envs.model import Model
+from homerl.train.credit.common import returns_vary
 from homerl.train.credit.contract import CreditInput, CreditMode, Fork, ForkPlan, Group
 from homerl.train.credit.step import scaled
 from homerl.train.credit.values import Values, state_credit
@@ -92,8 +93,9 @@ def counterfactual_credit(
     whole = [group[i] for i in roots]
     values = Values(whole, gamma, shrink)
     credit = [[0.0] * len(played.rewards) for played in group]
-    for i, row in zip(roots, state_credit(whole, gamma, trace, shrink), strict=True):
-        credit[i] = row
+    if returns_vary([played.rewards for played in whole], gamma):
+        for i, row in zip(roots, state_credit(whole, gamma, trace, shrink), strict=True):
+            credit[i] = row
     for (root, step), siblings in _by_place(group).items():
         worth = {i: _worth(group[i], step, values, roots.index(root), gamma) for i in (root, *siblings)}
         kept = worth if settings.by == "random" else {i: worth[i] for i in siblings}

@@ -12,11 +12,10 @@ from typing import Any
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
-from homerl.train.credit.common import returns_to_go
+from homerl.train.credit.common import differ, returns_vary
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
 NOT_MODES = ("common", "contract", "registry", "values")
-NOTHING = 1e-9  # smaller differences of returns are rounding errors of zero
 
 
 @cache
@@ -51,14 +50,9 @@ def teaches(group: Group, gamma: float = 1.0) -> bool:
     """
     if not all(played.counts for played in group):
         return False
-    earned = [(sum(played.rewards), *returns_to_go(played.rewards, gamma)[:1]) for played in group if played.cut is None]
     cut = [(played.rewards, group[played.fork.parent].rewards) for played in group if played.cut is not None and played.fork]
-    return any(_differ(one, earned[0]) for one in earned) or any(_differ(one, root) for one, root in cut)
-
-
-def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two rows differ where both have values."""
-    return any(abs(a - b) > NOTHING for a, b in zip(one, other, strict=False))
+    whole = [played.rewards for played in group if played.cut is None]
+    return returns_vary(whole, gamma) or any(differ(one, root) for one, root in cut)
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
