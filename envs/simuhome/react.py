@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from envs.simuhome.spec import device_types
 
 INVALID = {"error": "Invalid structured output format"}
+BRACES = re.compile("{+|}+")
 MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
 RESPONSE_SCHEMA = {
     "type": "object",
@@ -54,10 +56,14 @@ def parse_step(text: str, strict: bool = True) -> ReActStep | None:
 def _by_counting_braces(text: str) -> dict[str, Any]:
     """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`."""
     start, depth = text.index("{"), 0
-    for position in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
-        if depth == 0:
-            step: dict[str, Any] = json.loads(text[start : position + 1])
+    for braces in BRACES.finditer(text, start):
+        count = len(braces.group())
+        if braces.group()[0] == "{":
+            depth += count
+        elif count < depth:
+            depth -= count
+        else:
+            step: dict[str, Any] = json.loads(text[start : braces.start() + depth])
             return step
     raise ValueError("the braces do not close")
 

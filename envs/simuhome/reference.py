@@ -4,7 +4,8 @@ Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
 - What must hold at a time is scheduled a little earlier, because the effect of a workflow is only seen after its tick; and
   what takes time is scheduled earlier by that time.
-- A goal's calls are made for the home as the workflows of earlier goals will leave it.
+- A goal's calls are made for the home as the workflows of earlier goals, and the calls before them, will leave it.
+- A goal that holds anyway has no call.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
-from envs.simuhome import passage, workflows
+from envs.simuhome import passage, tools, workflows
 from envs.simuhome.clusters.thermostat import DEADBAND
+from envs.simuhome.clusters.vacuum import DOCKED, IDLE, STOPPED
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.home import Device, Home
+from envs.simuhome.service import HEAT_PUMP_RANGES
+from envs.simuhome.spec import Struct
 
 Action = dict[str, Any]
 LEAD_SECONDS = 5  # how much earlier than its goal a workflow runs
-DOCKING_SECONDS = 16  # a vacuum that is called home seeks its charger for 10 s and docks for 5 s, then it is stopped
+# A vacuum that is called home seeks its charger for 10 s and docks for 5 s. Then it is stopped.
+SECONDS_UNTIL = {STOPPED: 16, DOCKED: 8}  # docked from 3 s before its goal is due until 2 s after
+ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 # Clusters are set in this order, since a device may need power or a mode first. All others follow.
 SET_ORDER = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
@@ -49,29 +56,32 @@ def schedule_calls(home: Home, goals: Iterable[GoalSpec]) -> Iterator[Action]:
     for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
         due = due_time_of(goals[index]).at_tick / 10
         passage.advance(then, 10 * int(due - LEAD_SECONDS) - 1)
-        calls[index] = act = _schedule_call(then, goals[index], due)
-        start = act["start_time"]
+        if (act := _schedule_call(then, goals[index], due)) is None:
+            continue
+        calls[index], start = act, act["start_time"]
         if workflows.parse_time(start) > home.plan.base_time + timedelta(seconds=then.seconds):
             workflows.schedule_workflow(then, start, act["steps"])
-    return (calls[index] for index in range(len(goals)))
+    return (calls[index] for index in sorted(calls))
 
 
-def _schedule_call(home: Home, goal: GoalSpec, due: float) -> Action:
-    """The call for a goal that is due after so many seconds. `home` is as it will be then."""
+def _schedule_call(home: Home, goal: GoalSpec, due: float) -> Action | None:
+    """The call for a goal that is due after so many seconds; None if it holds anyway. `home` is as it will be then."""
     lead = LEAD_SECONDS + max((_seconds_to_hold(home, target) for target in goal.targets), default=0)
     steps = [
         {"tool": act["name"], "args": {key: value for key, value in act.items() if key != "name"}}
         for target in goal.targets
         for act in fulfil_asserts(home, target.device_id, target.asserts)
     ]
+    if not steps:
+        return None
     at = home.plan.base_time + timedelta(seconds=max(1, int(due - lead)))
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
 def _seconds_to_hold(home: Home, target: TargetDevice) -> int:
     """How long it takes until asserts hold after their calls were made."""
-    stops = any(one.attribute.endswith("RVCOperationalState.OperationalState") and one.value == 0 for one in target.asserts)
-    return DOCKING_SECONDS if stops and home.device(target.device_id) else 0
+    wanted = [one.value for one in target.asserts if one.attribute.endswith("RVCOperationalState.OperationalState")]
+    return max((SECONDS_UNTIL.get(state, 0) for state in wanted), default=0) if home.device(target.device_id) else 0
 
 
 # Commands and writes
@@ -114,8 +124,10 @@ class DeviceCalls:
         They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
         mended mode this could be refused too, so the other setpoint goes out of the way first.
         """
-        way = self._move(mode, round((target - self.read("Thermostat", SETPOINTS[mode])) / 10))
-        return [way] if self.home.plan.strict else [*self._clear(mode, target), way]
+        now = self.read("Thermostat", SETPOINTS[mode])
+        tenths = round((target - now) / 10)
+        way = self._move(mode, tenths)
+        return [way] if self.home.plan.strict else [*self._clear(mode, now + 10 * tenths), way]
 
     def exact_setpoint(self, mode: int, target: int) -> list[Action]:
         """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
@@ -142,11 +154,11 @@ class DeviceCalls:
 
 def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> list[Action]:
     """The calls that make a device's asserts hold."""
-    device = home.device(device_id)
+    device, then = home.device(device_id), home.fork()  # as the calls so far leave it
     if device is None:
         return []
     wanted = _wanted(asserts)
-    calls, clusters = DeviceCalls(home, device), {cluster for cluster, _ in wanted}
+    calls, clusters = DeviceCalls(then, device), {cluster for cluster, _ in wanted}
     off_last = wanted.get(("OnOff", "OnOff")) in (False, 0)
     order = [*(SET_ORDER[1:] if off_last else SET_ORDER), None, *(SET_ORDER[:1] if off_last else ())]
     ordered = sorted(wanted, key=lambda path: order.index(path[0] if path[0] in order else None))
@@ -157,7 +169,11 @@ def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert
         prepare = []
     else:
         prepare = calls.switch_on() if _needs_power(calls, clusters) else []
-    return [*prepare, *(act for path in ordered for act in _set_attribute(calls, *path, wanted[path]))]
+    acts: list[Action] = []
+    for act in chain(prepare, (act for path in ordered for act in _set_attribute(calls, *path, wanted[path]))):
+        acts.append(act)
+        tools.call_tool(then, act["name"], {key: value for key, value in act.items() if key != "name"})
+    return acts
 
 
 def _wanted(asserts: Iterable[AttributeAssert]) -> dict[tuple[str, str], Any]:
@@ -197,6 +213,8 @@ def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
             yield calls.command(cluster, "ChangeToMode", new_mode=value)
         case "RVCCleanMode" | "RTCCMode", "CurrentMode":
+            if cluster == "RVCCleanMode" and calls.read("RVCRunMode", "CurrentMode") != IDLE:
+                yield calls.command("RVCOperationalState", "GoHome")
             yield calls.command(cluster, "ChangeToMode", mode=value)
         case "OperationalState", _:
             yield from _set_operational_state(calls, value)
@@ -272,7 +290,10 @@ def _air_conditioner(calls: DeviceCalls, up: bool, value: float) -> Iterator[Act
 
 def _heat_pump(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
     yield calls.write("Thermostat", "SystemMode", 4 if up else 0)
-    if up:
+    if up and calls.home.plan.strict and isinstance(calls.read("DeviceEnergyManagement", ADJUSTS), Struct):
+        for setpoint in reversed(SETPOINTS):  # the other one first, out of the way
+            yield calls.write("Thermostat", setpoint, HEAT_PUMP_RANGES["Thermostat", setpoint][1])
+    elif up:
         yield from calls.setpoint(0, value + 500)
 
 

@@ -22,6 +22,7 @@ from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in, spread_evenly
 from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import EPISODE_ERRORS, InfraError, escaped
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
@@ -241,7 +242,12 @@ class _Counted:
         self.agent, self.name, self.tokens, self.prompt_tokens = agent, agent.name, 0, 0
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        replies = await replies_from(self.agent, episode, n)
+        try:
+            replies = await replies_from(self.agent, episode, n)
+        except EPISODE_ERRORS:
+            raise
+        except Exception as error:  # a fault of the agent's own program ends its episode alone
+            raise InfraError(f"the agent's program failed: {escaped(error)}") from error
         self.tokens += sum(reply.tokens for reply in replies)
         self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies

@@ -23,10 +23,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from envs.messages import Message, copy_of
+from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
 from homerl.play.faults import EPISODE_ERRORS, Fault, escaped
-from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
+from homerl.play.messages import Words, as_call, calls_of, parse_json, plain_message, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory, all_valid
@@ -166,7 +166,7 @@ class Episode:
         """
         before, said, outcome = self.situation.fork(), len(self.messages), self.outcome
         try:
-            return self._act(replace(reply, message=copy_of(reply.message)))  # the agent may go on to change its own
+            return self._act(replace(reply, message=plain_message(reply.message)))  # the agent may go on to change its own
         except Exception as error:
             self.situation, self.outcome = before, outcome
             del self.messages[said:]

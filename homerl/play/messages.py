@@ -25,12 +25,34 @@ CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
 TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
 PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
-HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # half of a surrogate pair, escaped or not
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
 
 
 def plain_text(text: str) -> str:
     """The text with every lone surrogate replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if HALF.search(text) else text
+    return text if _can_be_encoded(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def plain_message(message: Message) -> Message:
+    """A copy of a message that shares nothing with it, and has no lone surrogate anywhere: no file could hold one."""
+    found: Message = _plain(message)
+    return found
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, str):
+        return plain_text(data)
+    if isinstance(data, dict):
+        return {_plain(key): _plain(value) for key, value in data.items()}
+    return [_plain(value) for value in data] if isinstance(data, list) else data
+
+
+def _can_be_encoded(text: str) -> bool:
+    """Whether there is no half of a surrogate pair. A search for one by a pattern takes a hundred times as long."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def parse_json(text: str) -> Any:
@@ -38,7 +60,9 @@ def parse_json(text: str) -> Any:
     does.
     """
     value = json.loads(text)
-    return json.loads(plain_text(json.dumps(value, ensure_ascii=False))) if HALF.search(text) else value
+    escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
+    plain = not escaped and _can_be_encoded(text)
+    return value if plain else json.loads(plain_text(json.dumps(value, ensure_ascii=False)))
 
 
 def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:

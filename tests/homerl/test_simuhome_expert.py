@@ -35,10 +35,10 @@ CHANNELS = [
 each_mode = pytest.mark.parametrize("strict", [True, False])
 
 
-def episode(query_type, goals, *devices):
+def episode(query_type, goals, *devices, temperature=2600):
     """A feasible episode in a kitchen with these devices (kind, attributes), d0, d1 and so on."""
     given = [{"device_id": f"d{n}", "device_type": kind, "attributes": more} for n, (kind, more) in enumerate(devices)]
-    config = {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": {"temperature": 2600}, "devices": given}}}
+    config = {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": {"temperature": temperature}, "devices": given}}}
     parts = {"meta": {"query_type": query_type, "case": "feasible"}, "query": "Please.", "user_location": "kitchen"}
     return EpisodeFile.model_validate(parts | {"eval": {"goals": goals}, "initial_home_config": config})
 
@@ -87,6 +87,19 @@ REACHABLE = {
     ),
     "cool the room": episode("qt2", [{"room_id": "kitchen", "room_state": "temperature", "direction": "decrease"}],
                              ("air_conditioner", {})),
+    "both setpoints": episode("qt3", [wants(Thermostat__OccupiedCoolingSetpoint=2400,
+                                            Thermostat__OccupiedHeatingSetpoint=2200)], ("air_conditioner", ON)),
+    "both setpoints of an air conditioner that is off": episode(
+        "qt3", [wants(Thermostat__OccupiedHeatingSetpoint=2200, Thermostat__OccupiedCoolingSetpoint=2400)],
+        ("air_conditioner", {})),
+    "warm the room with a heat pump that was never loaded": episode(
+        "qt2", [{"room_id": "kitchen", "room_state": "temperature", "direction": "increase"}], ("heat_pump", {})),
+    "how a vacuum cleans that runs": episode("qt3", [wants(RVCCleanMode__CurrentMode=2)], ("rvc", CLEANING)),
+    "a vacuum that stops at once": episode("qt3", [wants(**STOPPED)], ("rvc", CLEANING)),
+    "a vacuum that docks": episode("qt4-1", [due(3, wants(RVCOperationalState__OperationalState=66))], ("rvc", CLEANING)),
+    "a vacuum that has stopped": episode("qt4-1", [due(3, wants(**STOPPED))], ("rvc", {})),
+    "a TV that does not play": episode("qt4-1", [due(3, wants(MediaPlayback__CurrentState=2))], ("tv", ON)),
+    "a TV that plays": episode("qt4-1", [due(3, wants(**PLAYS))], ("tv", ON | {"1.MediaPlayback.CurrentState": 0})),
 }  # fmt: skip
 
 
@@ -96,6 +109,17 @@ def test_what_can_be_met_is_met(name, strict):
     trajectory = outcome(REACHABLE[name], strict)
     assert trajectory.outcome is Outcome.SUCCESS, [step.observations for step in trajectory.steps]
     assert not any(step.facts.blocked for step in trajectory.steps)
+
+
+@each_mode
+@pytest.mark.parametrize("tenths", range(-20, 21))
+def test_cooling_is_never_refused_whatever_the_air_and_the_setpoints_are(tenths, strict):
+    """Setpoints move by tenths of a degree, so the one that lands off its goal must find the other one out of its way."""
+    setpoints = {"1.Thermostat.OccupiedHeatingSetpoint": 3000, "1.Thermostat.OccupiedCoolingSetpoint": 2800}
+    goal = {"room_id": "kitchen", "room_state": "temperature", "direction": "decrease"}
+    file = episode("qt2", [goal], ("air_conditioner", setpoints), temperature=2405 + tenths)
+    trajectory = outcome(file, strict)
+    assert trajectory.outcome is Outcome.SUCCESS and not any(step.facts.blocked for step in trajectory.steps)
 
 
 def test_a_minor_channel_number_is_no_major_one():

@@ -15,12 +15,15 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
 from envs.messages import Message, call_message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
+from envs.simuhome.clusters.vacuum import DOCKED, SEEKING, STOPPED
+from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, moving_calls, reference_calls
@@ -96,6 +99,29 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
+def waiting_call(file: EpisodeFile, home: Home) -> Action | None:
+    """The call that lets time pass until a vacuum has come home, where QT3 wants it stopped; None if nothing is waited for.
+
+    Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end.
+    """
+    coming = (
+        goal.device_id
+        for goal in file.eval.goals
+        if file.decided_by_rule and file.meta.query_type == "qt3" and goal.device_id in home.plan.devices
+        for one in goal.asserts
+        if one.attribute.endswith("RVCOperationalState.OperationalState") and one.value == STOPPED
+        if home.view(goal.device_id, "RVCOperationalState")["OperationalState"] in (SEEKING, DOCKED)
+    )
+    if (vacuum := next(coming, None)) is None:
+        return None
+    if home.workflows:
+        return {"name": "get_workflow_status", "workflow_id": home.workflows[-1].id}
+    at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
+    place = {"device_id": vacuum, "endpoint_id": 1, "cluster_id": "RVCOperationalState", "command_id": "GoHome", "args": {}}
+    steps = [{"tool": "execute_command", "args": place}]
+    return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
+
+
 def acting_message(*acts: Action) -> Message:
     """An agent's message that makes these calls, which are given as actions of the world."""
     calls = [
@@ -135,6 +161,8 @@ class SimuHomeExpert:
         situation = episode.situation
         parts, made = self._plan(situation), calls_in(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
+        if rest[0]["name"] == "finish" and (asked := waiting_call(situation.file, situation.home)):
+            rest = [asked]
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
         style = self._style(rng)
