@@ -94,14 +94,16 @@ def real_values(data: Any, found: dict[str, list[Any]] | None = None) -> dict[st
 
 
 def written(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A call in a model's message. What has more levels than Python can write is written by hand."""
+    """A call in a model's message. What has more levels than Python can write is written by hand. Half characters stand in
+    it as they are, since not every program escapes them.
+    """
     given = {key: part for key, part in call.items() if key != "name"}
     try:
-        text = json.dumps(given)
+        text = json.dumps(given, ensure_ascii=False)
     except RecursionError:
         text = f'{{"{next(iter(given), "a")}": {"[" * 50_000}'
     name = call["name"] if isinstance(call["name"], str) else repr(type(call["name"]))
-    return {"type": "function", "id": "c", "function": {"name": name[:100].replace("\ud800", "?"), "arguments": text}}
+    return {"type": "function", "id": "c", "function": {"name": name[:100], "arguments": text}}
 
 
 class WorstAgent:
@@ -118,7 +120,7 @@ class WorstAgent:
         rng = random.Random(seed)
         calls = [written(call) for call in worst_calls(observation.tools, self.real, 2, rng.getrandbits(32))]
         words = rng.choice(
-            ("", "Done.", "9" * 10_000, "Yes? " * 10_000, json.dumps({"mode": "act", "did": HUGE, "args": [HUGE]}))
+            ("", "Done.\ud800", "9" * 10_000, "Yes? " * 10_000, json.dumps({"mode": "act", "did": HUGE, "args": [HUGE]}))
         )
         said = {"role": "assistant", "content": words}
         return [Reply(said if rng.random() < 0.1 else said | {"content": "", "tool_calls": calls})]

@@ -5,8 +5,10 @@ import json
 from collections import Counter
 from functools import cache
 from itertools import islice
+from pathlib import Path
 
 import pytest
+from scripted_server import ScriptedServer
 from worst import WorstAgent, nested, real_values, worst_calls
 
 from envs.homeenv.env import HomeEnv
@@ -23,6 +25,7 @@ from homerl.play.trajectory import Outcome, read_rows
 from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin, make_blueprint, suites, worlds
+from homerl.worlds.simuhome.agents import SimuHomeExpert
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 from tests.envs.simuhome.test_world import EPISODE
 
@@ -137,3 +140,45 @@ def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} <= {
         Outcome.AGENT_FAILURE, Outcome.STEP_LIMIT, Outcome.TURN_LIMIT,
     }  # fmt: skip
+
+
+def two_tasks(folder: Path) -> Path:
+    """A suite of two SimuHome tasks."""
+    _, instances = suites()["simuhome"][1].build(SEED, "en", Counter(), lambda done, total: None)
+    write_suite(islice(instances, 2), folder / "simuhome.jsonl")
+    return folder / "simuhome.jsonl"
+
+
+TEXTS = [  # escaped as a server sends them; `json.loads` makes half characters of them
+    {"thought": "\ud800", "action": "get_rooms", "action_input": "{}"},
+    {"thought": "", "action": "get_\ud800", "action_input": "{}"},
+    {"thought": "", "action": "get_room_states", "action_input": '{"room_id": "\\ud800"}'},
+    {"thought": "", "action": "get_room_states", "action_input": {"\ud800": 1}},
+    {"thought": "", "action": "finish", "action_input": '{"answer": "\\ud800"}'},
+]
+
+
+@pytest.mark.parametrize("step", TEXTS, ids=range(len(TEXTS)))
+def test_half_a_character_in_the_text_form_ends_no_run(step, tmp_path):
+    with ScriptedServer(answer=lambda request: {"content": json.dumps(step)}) as server:
+        scored = run_benchmark(BenchRun(str(two_tasks(tmp_path)), server.url, tmp_path / "out", "react"))
+    write_report(tmp_path / "out")
+    assert scored["n"] == 2 and len(list(read_rows(tmp_path / "out/trajectories.jsonl"))) == 2
+
+
+def test_an_agent_whose_own_program_fails_ends_its_episode_alone(tmp_path, monkeypatch):
+    suite = two_tasks(tmp_path)
+    world = suites()["simuhome"][0]
+    broken = json.loads(suite.read_text().splitlines()[1])["id"]
+
+    class Failing(SimuHomeExpert):
+        async def consult(self, episode, n=1):
+            return [][0] if episode.blueprint.id == broken else await super().consult(episode, n)
+
+    monkeypatch.setattr(type(world), "baselines", {"failing": Failing})
+    out = tmp_path / "out"
+    scored = run_benchmark(BenchRun(str(suite), "failing", out))
+    write_report(out)
+    assert scored["n"] == 1 and scored["success"] == 1.0
+    lost = next(row for row in read_rows(out / "results.jsonl") if row["outcome"] == Outcome.INFRA_ERROR)
+    assert "the agent's program failed: IndexError: list index out of range (test_worst_calls.py:" in str(lost["fault"])
