@@ -196,4 +196,4 @@ def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
         air.renew_rates(home)
     home.interval, home.offset = new, seconds - home.tick * new if new != old else home.offset
     counts = {"device_count": len(home.plan.devices), "aggregator_count": len(VARIABLES) * len(home.plan.rooms)}
-    return {"tick_interval": tick_interval} | counts
+    return {"tick_interval": new} | counts

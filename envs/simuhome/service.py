@@ -63,14 +63,16 @@ def _endpoint_of(given: Any) -> Any:
 
 
 def _check_heat_pump_command(home: Home, device: Device, cluster: str, command: Any) -> None:
-    """Refuse what a heat pump without current does not do, and in strict mode to move its setpoint while it can adjust its
-    power. A capability from a file is no structure.
+    """In mended mode refuse what a heat pump without current does not do; in strict mode, to move its setpoint while it can
+    adjust its power. The released program asks for both, but takes no number from a file for a member of an enumeration,
+    and no object for a structure.
     """
     if cluster not in ("DeviceEnergyManagement", "Thermostat"):
         return
-    status = home.view(device.id, "PowerSource")["Status"]
-    refuse_unless(status not in NO_CURRENT, "DEPENDENCY_VIOLATION", f"{device.id} has no current")
-    if (cluster, command) == ("Thermostat", "SetpointRaiseLower") and home.plan.strict:
+    if not home.plan.strict:
+        status = home.view(device.id, "PowerSource")["Status"]
+        refuse_unless(status not in NO_CURRENT, "DEPENDENCY_VIOLATION", f"{device.id} has no current")
+    elif (cluster, command) == ("Thermostat", "SetpointRaiseLower"):
         capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
         refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
 
