@@ -28,6 +28,7 @@ from envs.simuhome.spec import Struct
 Action = dict[str, Any]
 LEAD_SECONDS = 5  # how much earlier than its goal a workflow runs
 # A vacuum that is called home seeks its charger for 10 s and docks for 5 s. Then it is stopped.
+DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
 SECONDS_UNTIL = {STOPPED: 16, DOCKED: 8}  # docked from 3 s before its goal is due until 2 s after
 ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
@@ -42,39 +43,43 @@ def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
     if kind == "qt2":
         acts = [act for goal in goals for act in moving_calls(home, goal.room_id, goal.room_state, goal.direction)]
     elif kind == "qt3":
-        acts = [act for goal in goals for act in fulfil_asserts(home, goal.device_id, goal.asserts)]
+        acts = [act for goal in goals for part in fulfil_asserts(home, goal.device_id, goal.asserts) for act in part]
     else:
         acts = list(schedule_calls(home, goals))
     return [*looks, *acts, {"name": "finish", "answer": "Done."}]
 
 
 def schedule_calls(home: Home, goals: Iterable[GoalSpec]) -> Iterator[Action]:
-    """For each goal, the call that schedules a workflow, which makes its targets hold just before the goal is due."""
+    """For each goal, the calls that schedule workflows, which make its targets hold just before the goal is due."""
     goals = list(goals)
-    calls: dict[int, Action] = {}
+    calls: dict[int, list[Action]] = {}
     then = home.fork()
     for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
         due = due_time_of(goals[index]).at_tick / 10
         passage.advance(then, 10 * int(due - LEAD_SECONDS) - 1)
-        if (act := _schedule_call(then, goals[index], due)) is None:
-            continue
-        calls[index], start = act, act["start_time"]
-        if workflows.parse_time(start) > home.plan.base_time + timedelta(seconds=then.seconds):
-            workflows.schedule_workflow(then, start, act["steps"])
-    return (calls[index] for index in sorted(calls))
+        calls[index] = _schedule_calls(then, goals[index], due)
+        for act in calls[index]:
+            if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.seconds):
+                workflows.schedule_workflow(then, act["start_time"], act["steps"])
+    return (act for index in range(len(goals)) for act in calls[index])
 
 
-def _schedule_call(home: Home, goal: GoalSpec, due: float) -> Action | None:
-    """The call for a goal that is due after so many seconds; None if it holds anyway. `home` is as it will be then."""
+def _schedule_calls(home: Home, goal: GoalSpec, due: float) -> list[Action]:
+    """The calls for a goal that is due after so many seconds; none if it holds anyway. `home` is as it will be then.
+
+    Targets with parts that must wait for one another have a workflow for each part.
+    """
     lead = LEAD_SECONDS + max((_seconds_to_hold(home, target) for target in goal.targets), default=0)
-    steps = [
-        {"tool": act["name"], "args": {key: value for key, value in act.items() if key != "name"}}
-        for target in goal.targets
-        for act in fulfil_asserts(home, target.device_id, target.asserts)
-    ]
-    if not steps:
-        return None
-    at = home.plan.base_time + timedelta(seconds=max(1, int(due - lead)))
+    by_lead: dict[int, list[Action]] = {}
+    for target in goal.targets:
+        for later, part in enumerate(reversed(fulfil_asserts(home, target.device_id, target.asserts))):
+            steps = [{"tool": act["name"], "args": arguments_of(act)} for act in part]
+            by_lead.setdefault(lead + later * DOCKING_SECONDS, []).extend(steps)
+    return [_schedule_call(home, due - lead, steps) for lead, steps in sorted(by_lead.items(), reverse=True) if steps]
+
+
+def _schedule_call(home: Home, seconds: float, steps: list[Action]) -> Action:
+    at = home.plan.base_time + timedelta(seconds=max(1, int(seconds)))
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
@@ -152,8 +157,16 @@ class DeviceCalls:
 # Attributes (QT3, QT4)
 
 
-def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> list[Action]:
-    """The calls that make a device's asserts hold."""
+def arguments_of(act: Action) -> dict[str, Any]:
+    """The arguments of a call."""
+    return {key: value for key, value in act.items() if key != "name"}
+
+
+def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> list[list[Action]]:
+    """The calls that make a device's asserts hold, in parts.
+
+    A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
+    """
     device, then = home.device(device_id), home.fork()  # as the calls so far leave it
     if device is None:
         return []
@@ -169,11 +182,15 @@ def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert
         prepare = []
     else:
         prepare = calls.switch_on() if _needs_power(calls, clusters) else []
-    acts: list[Action] = []
+    parts: list[list[Action]] = [[]]
     for act in chain(prepare, (act for path in ordered for act in _set_attribute(calls, *path, wanted[path]))):
-        acts.append(act)
-        tools.call_tool(then, act["name"], {key: value for key, value in act.items() if key != "name"})
-    return acts
+        refused = tools.is_refused(tools.call_tool(then, act["name"], arguments_of(act)))
+        if refused and parts[-1] and device.type.name == "rvc":
+            passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
+            tools.call_tool(then, act["name"], arguments_of(act))
+            parts.append([])
+        parts[-1].append(act)
+    return parts
 
 
 def _wanted(asserts: Iterable[AttributeAssert]) -> dict[tuple[str, str], Any]:
@@ -211,6 +228,8 @@ def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any)
         case "Thermostat", "OccupiedCoolingSetpoint":
             yield from calls.exact_setpoint(1, value)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
+            if cluster == "RVCRunMode" and calls.read(cluster, attribute) not in (IDLE, value) and value != IDLE:
+                yield calls.command("RVCOperationalState", "GoHome")
             yield calls.command(cluster, "ChangeToMode", new_mode=value)
         case "RVCCleanMode" | "RTCCMode", "CurrentMode":
             if cluster == "RVCCleanMode" and calls.read("RVCRunMode", "CurrentMode") != IDLE:

@@ -54,11 +54,11 @@ def due(minutes, *targets):
     return {"when": {"at_tick": int(600 * minutes), "tolerance_ticks": 10}, "targets": targets}
 
 
-def outcome(file, strict):
+def outcome(file, strict, style="stepwise"):
     home = load.start_home(file.initial_home_config, strict)
     blueprint = blueprint_from_episode(file, "x", strict=strict, reply=expert_reply(file, home, "en"))
     episode = begin(blueprint, EpisodeLimits(1, 20, 20))
-    return asyncio.run(play(episode, SimuHomeExpert(), ScriptedUser()))
+    return asyncio.run(play(episode, SimuHomeExpert(styles={style: 1.0}), ScriptedUser()))
 
 
 PLAYS = {"MediaPlayback__CurrentState": 0}
@@ -96,6 +96,9 @@ REACHABLE = {
         "qt2", [{"room_id": "kitchen", "room_state": "temperature", "direction": "increase"}], ("heat_pump", {})),
     "how a vacuum cleans that runs": episode("qt3", [wants(RVCCleanMode__CurrentMode=2)], ("rvc", CLEANING)),
     "a vacuum that stops at once": episode("qt3", [wants(**STOPPED)], ("rvc", CLEANING)),
+    "a vacuum that cleans, and shall map": episode("qt3", [wants(RVCRunMode__CurrentMode=3)], ("rvc", CLEANING)),
+    "a vacuum that cleans, and shall map by then": episode(
+        "qt4-1", [due(3, wants(RVCRunMode__CurrentMode=3))], ("rvc", CLEANING)),
     "a vacuum that docks": episode("qt4-1", [due(3, wants(RVCOperationalState__OperationalState=66))], ("rvc", CLEANING)),
     "a vacuum that has stopped": episode("qt4-1", [due(3, wants(**STOPPED))], ("rvc", {})),
     "a TV that does not play": episode("qt4-1", [due(3, wants(MediaPlayback__CurrentState=2))], ("tv", ON)),
@@ -104,9 +107,10 @@ REACHABLE = {
 
 
 @each_mode
+@pytest.mark.parametrize("style", ["stepwise", "snippet"])
 @pytest.mark.parametrize("name", REACHABLE)
-def test_what_can_be_met_is_met(name, strict):
-    trajectory = outcome(REACHABLE[name], strict)
+def test_what_can_be_met_is_met(name, strict, style):
+    trajectory = outcome(REACHABLE[name], strict, style)
     assert trajectory.outcome is Outcome.SUCCESS, [step.observations for step in trajectory.steps]
     assert not any(step.facts.blocked for step in trajectory.steps)
 

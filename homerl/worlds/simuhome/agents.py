@@ -53,7 +53,17 @@ def expert_plan(
     elif file.decided_by_rule:
         acts = [act for act in reference_calls(file, home) if act["name"] != "finish" and act not in seen]
     looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
-    return [*looked, acts, [{"name": "finish", "answer": reply}]]
+    return [*looked, *_at_once(acts), [{"name": "finish", "answer": reply}]]
+
+
+def _at_once(acts: list[Action]) -> list[list[Action]]:
+    """Calls in parts that can be made at once: a vacuum that was sent home is given no new task before it has come."""
+    parts: list[list[Action]] = [[]]
+    for act in acts:
+        if act.get("cluster_id") == "RVCRunMode" and any(one.get("command_id") == "GoHome" for one in parts[-1]):
+            parts.append([])
+        parts[-1].append(act)
+    return parts
 
 
 def helping_calls(goal: GoalSpec, home: Home) -> list[Action]:
@@ -99,19 +109,14 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
-def waiting_call(file: EpisodeFile, home: Home) -> Action | None:
-    """The call that lets time pass until a vacuum has come home, where QT3 wants it stopped; None if nothing is waited for.
+def waiting_call(file: EpisodeFile, home: Home, act: Action) -> Action | None:
+    """The call that lets time pass before `act`, where QT3 needs a vacuum that has come home; None if nothing is waited for.
 
     Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end.
     """
-    coming = (
-        goal.device_id
-        for goal in file.eval.goals
-        if file.decided_by_rule and file.meta.query_type == "qt3" and goal.device_id in home.plan.devices
-        for one in goal.asserts
-        if one.attribute.endswith("RVCOperationalState.OperationalState") and one.value == STOPPED
-        if home.view(goal.device_id, "RVCOperationalState")["OperationalState"] in (SEEKING, DOCKED)
-    )
+    if not (file.decided_by_rule and file.meta.query_type == "qt3"):
+        return None
+    coming = (goal.device_id for goal in file.eval.goals if _comes_home(goal, home, act))
     if (vacuum := next(coming, None)) is None:
         return None
     if home.workflows:
@@ -120,6 +125,20 @@ def waiting_call(file: EpisodeFile, home: Home) -> Action | None:
     place = {"device_id": vacuum, "endpoint_id": 1, "cluster_id": "RVCOperationalState", "command_id": "GoHome", "args": {}}
     steps = [{"tool": "execute_command", "args": place}]
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
+
+
+def _comes_home(goal: GoalSpec, home: Home, act: Action) -> bool:
+    """Whether a goal's vacuum is on its way home, and must have come before `act`: a task of its own, or the end."""
+    device = home.device(goal.device_id)
+    if device is None or device.type.name != "rvc":
+        return False
+    state = home.view(goal.device_id, "RVCOperationalState")["OperationalState"]
+    if act["name"] == "finish":
+        stops = any(
+            a.attribute.endswith("RVCOperationalState.OperationalState") and a.value == STOPPED for a in goal.asserts
+        )
+        return stops and state in (SEEKING, DOCKED)
+    return state == SEEKING and (act.get("device_id"), act.get("cluster_id")) == (goal.device_id, "RVCRunMode")
 
 
 def acting_message(*acts: Action) -> Message:
@@ -161,7 +180,7 @@ class SimuHomeExpert:
         situation = episode.situation
         parts, made = self._plan(situation), calls_in(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
-        if rest[0]["name"] == "finish" and (asked := waiting_call(situation.file, situation.home)):
+        if asked := waiting_call(situation.file, situation.home, rest[0]):
             rest = [asked]
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
