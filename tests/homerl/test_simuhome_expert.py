@@ -149,6 +149,29 @@ def test_generated_episodes_are_met_in_mended_mode(group):
         assert trajectory.outcome is Outcome.SUCCESS and not any(step.facts.blocked for step in trajectory.steps)
 
 
+@each_mode
+@pytest.mark.parametrize("kind", device_types())
+def test_the_answer_to_every_question_about_an_attribute_is_right(kind, strict):
+    file = episode("qt1", [], (kind, {}))
+    home = load.start_home(file.initial_home_config, strict)
+    place = {"variant": "device_attribute", "device_id": "d0", "room_id": "kitchen", "device_type": kind}
+    for language in ("en", "zh"):
+        for attribute in home.attributes(home.plan.devices["d0"]):
+            asked = episode("qt1", [place | {"attribute": attribute}], (kind, {}))
+            (goal,) = asked.eval.goals
+            reply = expert_reply(asked, home, language)
+            assert states_value(goal, home, reply), reply
+
+
+def test_a_vendor_who_is_called_as_the_device_is_no_answer_by_the_device_s_name_alone():
+    place = {"variant": "device_attribute", "device_id": "d0", "room_id": "kitchen", "device_type": "heat_pump"}
+    file = episode("qt1", [place | {"attribute": "0.BasicInformation.VendorName"}], ("heat_pump", {}))
+    home, (goal,) = load.start_home(file.initial_home_config, True), file.eval.goals
+    assert states_value(goal, home, "Its vendor is Heat Pump.")
+    assert not states_value(goal, home, "I do not know the vendor of the heat pump in the kitchen.")
+    assert not states_value(goal, home, "The vendor name of heat pump d0 in the kitchen is Acme.")
+
+
 LISTS = [
     ("laundry_washer", "1.OperationalState.PhaseList"), ("laundry_washer", "1.LaundryWasherControls.SpinSpeeds"),
     ("laundry_washer", "1.LaundryWasherControls.SupportedRinses"), ("dishwasher", "1.DishwasherMode.SupportedModes"),

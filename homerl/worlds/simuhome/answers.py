@@ -137,7 +137,7 @@ def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> boo
     At most `of_room` sentences that name the room may state a value, where `of_room` is the number of values asked for
     in that room. Otherwise an agent could try one value after the other.
     """
-    whole, *sentences = _parts(text, goal)
+    whole, *sentences = _parts(text, goal, home)
     claims = [
         said
         for sentence in sentences
@@ -147,17 +147,21 @@ def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> boo
     return len(claims) <= of_room and (alone or any("right" in said for said in claims))
 
 
-def _parts(text: str, goal: GoalSpec) -> Iterator[str]:
+def _parts(text: str, goal: GoalSpec, home: Home) -> Iterator[str]:
     """The whole text, and then each sentence that names the room.
 
     The names of the device and of the attribute are removed first, because they may look like values: a heat pump
-    contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开.
+    contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开. In a value, such as a
+    vendor "Heat Pump", the name of the device's kind stays.
     """
     place, path = DeviceReference.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
     for name in wordings(f"attribute.{path}"):
         text = text.replace(name, "")
+    asked = None if goal.room_state else value_at(home, goal.device_id, goal.model_extra["attribute"])
+    values = [str(one).lower() for one in (asked if isinstance(asked, list) else [asked])]
     for kind in wordings(f"kind.{place.kind}"):
-        text = re.sub(rf"(?<![a-z]){re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
+        owner = r"(?:of|for)(?: the)? " if any(kind.lower() in value for value in values) else "(?<![a-z])"
+        text = re.sub(rf"{owner}{re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
     sentences = re.split(r"(?<!\d)[.。;；!?？]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
     yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
 
@@ -172,7 +176,11 @@ def expected_answers(goal: GoalSpec, home: Home) -> Iterator[Answer]:
     value, path = value_at(home, goal.device_id, flat), flat.partition(".")[2]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _numbers(value, 100 if path in HUNDREDTHS else 1, 0.005)
-    yield from _names(flat, value) if isinstance(value, (list, dict)) else _labels(flat, value)
+    if value == []:
+        said = wordings("value.empty")
+        yield Answer(type="text", value=said[0], accepted=(tuple(said),))
+    else:
+        yield from _names(flat, value) if isinstance(value, (list, dict)) else _labels(flat, value)
 
 
 def _numbers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:

@@ -93,7 +93,7 @@ class SimuHomeSpeaker:
         path = flat.partition(".")[2]
         if isinstance(value, (list, dict)):
             items = value if isinstance(value, list) else [value]
-            return self.join("and", [item_names(flat, item)[0] for item in items]) if items else self.say("value.null")
+            return self.join("and", [item_names(flat, item)[0] for item in items]) if items else self.say("value.empty")
         if value is None or isinstance(value, bool):
             return self.say(f"value.{'null' if value is None else str(value).lower()}")
         if f"value.{path}.{value}" in self.grammar:
@@ -143,7 +143,7 @@ def item_names(flat: str, item: Any) -> tuple[str, ...]:
     """The ways to name an item of a list or a structure: its own name, or a number by its label and as it is."""
     if isinstance(item, dict):
         named = tuple(str(item[key]) for key in ITEM_NAMES if item.get(key))
-        return named or (", ".join(map(str, item.values())),)
+        return named or (", ".join(str(part) for part in item.values() if not isinstance(part, (list, dict))),)
     label = enum_label(flat, item)
     ways = (*((label,) if label else ()), str(int(item) if isinstance(item, IntEnum) else item))
     return ways[::-1] if label == "none" else ways  # in a list of names "none" would say that there are no others
