@@ -97,6 +97,18 @@ def test_a_change_at_once_forgets_no_coupling_of_a_transition(strict):
     assert hand.get("OnOff", "OnOff") is strict
 
 
+@each_mode
+def test_a_move_forgets_no_coupling_of_a_transition(strict):
+    hand = hand_of("dimmable_light", LIT, strict)
+    level(hand, "MoveToLevelWithOnOff", Level=200, TransitionTime=30)
+    go(hand.home, 5)
+    hand.do("OnOff", "Off")
+    level(hand, "Move", MoveMode=0, Rate=50, **EVEN_OFF)
+    go(hand.home, 5)
+    level(hand, "Stop", **EVEN_OFF)
+    assert hand.get("OnOff", "OnOff") is strict, "mended: only what still ran"
+
+
 # 3: channels
 
 
@@ -178,7 +190,7 @@ def test_a_fast_forward_runs_them_all():
     hand = hand_of("on_off_light")
     step = {"tool": "execute_command", "args": PLACE | {"endpoint_id": 1}}
     flows = [schedule(hand, [step]) for _ in range(12)]
-    passage.advance(hand.home, 12, live=False)
+    passage.advance(hand.home, 11, live=False)  # one tick after they are due
     assert [workflows.workflow_status(hand.home, flow)["status"] for flow in flows] == ["completed"] * 12
 
 
@@ -335,6 +347,16 @@ def test_options_of_null_are_none():
     hand.write("LevelControl", "Options", None)
     assert level(hand, "MoveToLevel", Level=9)["suppressed"] is True
     assert level(hand, "MoveToLevel", Level=9, **EVEN_OFF)["target_level"] == 9
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "strict", "mended"), [(1.0, "completed", "completed"), (True, "completed", "completed"),
+                                       ("1", "failed", "completed"), (1.5, "failed", "failed")],
+)  # fmt: skip
+def test_what_becomes_of_a_step_that_writes(endpoint, strict, mended):
+    place = {"device_id": "d0", "endpoint_id": endpoint, "cluster_id": "FanControl", "attribute_id": "PercentSetting"}
+    step = {"tool": "write_attribute", "args": {**place, "value": 40}}
+    assert [fate(hand_of("fan", ON, strict=mode), step) for mode in (True, False)] == [strict, mended]
 
 
 @each_mode

@@ -1,7 +1,12 @@
-"""A leap of any length gives what the ticks give: attributes, workflows and clock exactly, room variables to 1e-6."""
+"""A leap of any length gives what the ticks give: attributes, workflows and clock exactly, room variables to 1e-6.
+
+With long ticks, two heat pumps in mended mode can make a room unstable: ticks from a start that differs by 1e-9
+then end elsewhere. Rounding decides what happens there, so such a life is not compared any further.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 from datetime import timedelta
 
@@ -170,7 +175,37 @@ def live(config, deeds, strict) -> None:
             ticking.advance(ticking.home.tick + what)
         else:
             assert do(fast, deed, what, number) == do(ticking.home, deed, what, number)
-        assert_alike(fast, ticking.home)
+        try:
+            assert_alike(fast, ticking.home)
+        except AssertionError:
+            if not is_unstable(config, deeds[: number + 1], strict):
+                raise
+            return
+
+
+def is_unstable(config, deeds, strict) -> bool:
+    """Whether ticks from starts that hardly differ end in different air."""
+    ends = []
+    for nudge in (0.0, 1e-9):
+        ticking = Ticking(load.build_home(copy.deepcopy(config), strict))
+        for room in ticking.home.plan.rooms.values():
+            ticking.home.set(room.base, ticking.home.values[room.base] + nudge)
+        ticking.advance(0)
+        for number, (deed, what) in enumerate(deeds):
+            ticking.advance(ticking.home.tick + what) if deed == "leap" else do(ticking.home, deed, what, number)
+        ends.append([value for room in ticking.home.plan.rooms for value in ticking.home.room_state(room).values()])
+    return any(abs(one - other) > TOLERANCE / 10 for one, other in zip(*ends, strict=True))
+
+
+def test_a_room_that_rounding_decides_is_told_from_one_that_is_stable():
+    pump = {f"4.Thermostat.{key}": value for key, value in
+            {"OccupiedCoolingSetpoint": 1800, "OccupiedHeatingSetpoint": 2601, "SystemMode": 4}.items()}  # fmt: skip
+    for pumps, unstable in ((1, False), (2, True)):
+        devices = [{"device_id": f"d{n}", "device_type": "heat_pump", "attributes": pump} for n in range(pumps)]
+        rooms = {"kitchen": {"state": {"temperature": 2600}, "devices": devices}}
+        config = {"base_time": BASE_TIME, "tick_interval": 1.2917, "rooms": rooms}
+        assert is_unstable(config, [("leap", 250)], False) is unstable
+        live(config, [("leap", 250)], False)
 
 
 def humid(humidity, *devices):
