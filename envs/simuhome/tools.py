@@ -149,7 +149,9 @@ def _list(home: Home, arguments: Arguments) -> Any:
 
 TEXT = {"type": "string"}
 DEVICE = {"type": "string", "description": "the device's id"}
-ENDPOINT = {"type": "integer", "description": "the endpoint that holds the cluster"}
+ENDPOINT: Mapping[str, Any] = {
+    "type": "integer", "minimum": 0, "maximum": 65_535, "description": "the endpoint that holds the cluster",
+}  # fmt: skip
 CLUSTER = {"type": "string", "description": "the cluster's name"}
 TIME = {"type": "string", "description": "YYYY-MM-DD HH:MM:SS"}
 ROOM = {"type": "string", "description": "the room's id"}
@@ -223,7 +225,7 @@ ALL_TOOLS = (
     Tool(
         "get_cluster_doc", "Search what is written about clusters, their attributes and commands.",
         lambda home, arguments: {"text": search_passages(arguments["query"], arguments["top_k"])}, "",
-        {"query": TEXT, "top_k": {"type": "integer", "minimum": 1, "description": "how many passages"}},
+        {"query": TEXT, "top_k": {"type": "integer", "minimum": 1, "maximum": 100, "description": "how many passages"}},
     ),
     Tool(
         "add_device", "Put a new device in a room.",

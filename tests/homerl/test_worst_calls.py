@@ -59,6 +59,25 @@ def test_the_worst_calls_get_a_result_and_a_refusal_changes_nothing(place):
     assert refused > 40
 
 
+def unbounded(schema, path):
+    """The numbers of a schema without bounds on both sides."""
+    if not isinstance(schema, (dict, list)):
+        return
+    for key, part in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        yield from unbounded(part, f"{path}.{key}")
+    keys = schema.keys() if isinstance(schema, dict) and schema.get("type") in ("integer", "number") else {"enum"}
+    bounded = {"minimum", "exclusiveMinimum"} & keys and {"maximum", "exclusiveMaximum"} & keys
+    if "enum" not in keys and not bounded:
+        yield path
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "assist"])  # that schema is Home Assistant's own
+def test_every_number_of_a_tool_is_bounded_in_its_schema(place):
+    world, _ = started(place)
+    named = [(tool["function"]["name"], tool["function"]["parameters"]) for tool in world.tools]
+    assert not [path for name, schema in named for path in unbounded(schema, name)]
+
+
 class Sealed(str):
     """A text whose length is known, and which nobody may read."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import make_rule, put_rule
+from envs.homeenv.automation import LONGEST_WAIT, make_rule, put_rule
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument
@@ -165,8 +165,18 @@ RULE_PARTS: dict[str, str | Mapping[str, Any]] = {
         "one time_cron = sec min hour day month weekday year",
     },
     "actions": {"type": "array", "items": ACTION, "minItems": 1, "description": "what to do, in order"},
-    "delay_seconds": {"type": "integer", "minimum": 1, "description": "act once, so many seconds from now"},
-    "hold_seconds": {"type": "integer", "minimum": 0, "description": "how long the conditions must have held"},
+    "delay_seconds": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": LONGEST_WAIT,
+        "description": "act once, so many seconds from now",
+    },
+    "hold_seconds": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": LONGEST_WAIT,
+        "description": "how long the conditions must have held",
+    },
 }
 TOOLS = (
     Tool("query_device", "Find devices, read what they can do, or read their state.", {

@@ -19,7 +19,8 @@ ALARMS = 63
 @register_command("Identify", "Identify")
 def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
     """Let the device identify itself for `IdentifyTime` seconds."""
-    refuse_unless(is_integer(IdentifyTime) and 0 <= IdentifyTime <= 65535, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
+    known = type(IdentifyTime) is int and 0 <= IdentifyTime <= 65535  # true is no number here
+    refuse_unless(known, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
     old, view["IdentifyTime"], view["#passes"] = view["IdentifyTime"], IdentifyTime, 0
     return command_result(view, "Identify", old_value=old, new_value=IdentifyTime)
 
@@ -28,7 +29,7 @@ def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
 def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any) -> dict[str, Any]:
     """Check the arguments. The effect itself changes nothing in the home."""
     for name, value in (("EffectIdentifier", EffectIdentifier), ("EffectVariant", EffectVariant)):
-        refuse_unless(is_integer(value) and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
+        refuse_unless(type(value) is int and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
     refuse_unless(EffectIdentifier in EFFECTS, "CONSTRAINT_ERROR", f"EffectIdentifier is one of {EFFECTS}")
     return command_result(view, "TriggerEffect", effect_identifier=EffectIdentifier, effect_variant=0)
 

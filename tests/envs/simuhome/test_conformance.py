@@ -402,3 +402,11 @@ def test_a_time_that_is_a_text_is_no_failure_of_the_caller():
         assert hand.do("OnOff", command) == 500
         step = {"tool": "execute_command", "args": PLACE | {"endpoint_id": 1, "command_id": command}}
         assert fate(hand, step) == "running"
+
+
+@each_mode
+@pytest.mark.parametrize("number", [True, False])
+def test_a_device_identifies_itself_for_no_time_that_is_a_truth_value(strict, number):
+    hand = hand_of("air_purifier", strict=strict)
+    assert hand.do("Identify", "Identify", IdentifyTime=number) == 400
+    assert hand.do("Identify", "TriggerEffect", EffectIdentifier=number, EffectVariant=0) == 400
