@@ -43,6 +43,7 @@ ARGUMENTS = {
     "lift_percent_100ths": [0, 1, 3000, 10000, 10001], "new_mode": [0, 1, 2, 3, 4, 5, 9], "mode": [0, 1, 2, 3, 4, 16384],
     "KeyCode": [0x40, 0x41, 0x42, 0x43, 0x44, 0x46, 0x48, 0x30, 0x32, 0x50], "IdentifyTime": [0, 3, 20],
     "target_temperature": [-1800, 400, 4000], "match": ["MBC", "9.9"], "count": [1, -2],
+    "major_number": [3, 5, 5.0, "5", 99], "minor_number": [0, 1, None], "EffectIdentifier": [0, 2, 3, True],
 }  # fmt: skip
 VALUES = [None, True, 0, 1, 2, 3, 4, 5, 33, 50, 80, 100, 127, 1500, 2000, 2590, 2625, 2800, 3000, 10000, 12.5, "x", "50"]
 LOADED = {
@@ -90,14 +91,17 @@ def calls(draw, config, count):
     device = draw(st.sampled_from([d for room in config["rooms"].values() for d in room["devices"]]))
     kind = device_types()[device["device_type"]]
     endpoint, cluster = draw(st.sampled_from([place for place in kind.places if place[0]]))
-    place = {"device_id": device["device_id"], "endpoint_id": endpoint, "cluster_id": cluster.name}
+    written = draw(st.sampled_from([*[endpoint] * 9, float(endpoint), str(endpoint), endpoint == 1, endpoint + 0.5]))
+    place = {"device_id": device["device_id"], "endpoint_id": written, "cluster_id": cluster.name}
     if cluster.commands and draw(st.integers(0, 2)):
         command = draw(st.sampled_from(sorted(cluster.commands)))
         needed = {k: v for k, v in cluster.commands[command].items() if v == "required" or draw(st.booleans())}
         args = {name: draw(st.sampled_from(ARGUMENTS.get(name, VALUES))) for name in needed}
         if draw(st.integers(0, 7)) == 0:
             args |= {
-                draw(st.sampled_from([*cluster.commands[command], *args, "self", "Foreign"])): draw(st.sampled_from(JUNK))
+                draw(st.sampled_from([*cluster.commands[command], *args, *sorted(service.RESERVED), "Foreign"])): draw(
+                    st.sampled_from(JUNK)
+                )
             }
         return {"tool": "execute_command", "args": place | {"command_id": command, "args": args}}
     attribute = draw(st.sampled_from(sorted(cluster.attributes)))
