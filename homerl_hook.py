@@ -9,8 +9,9 @@ defaults, and would print a traceback of its own below the message of a run that
 programs: filters of loggers, and `sys.excepthook`.
 
 Invariants:
-- The hook claims only a .yaml or .yml file that has the line `homerl: 1`, or the name of a recipe that came with this
-  installation. It declines everything else by ImportError, the only exception that `claim` raises.
+- The hook claims only a .yaml or .yml file that has the line `homerl: 1`, the name of a recipe that came with this
+  installation, or a name in `recipes/` that no file has, so that homerl says which it may be. It declines everything else by
+  ImportError, the only exception that `claim` raises.
 - Only `__main__` can be imported from a recipe, so a recipe shadows no module.
 - The name in `__main__.__spec__` is `__main__`. Child processes of multiprocessing see it and do not run the recipe again.
 - Starting the interpreter reads nothing of homerl but the .pth lines. This file is first opened for a path that ends in
@@ -36,12 +37,20 @@ HEAD = 4096  # bytes in which the declaration must occur, so that a large YAML f
 def claim(path: str) -> "RecipeImporter":
     """The importer of the recipe at `path`. Raises ImportError, as `sys.path_hooks` demands, if there is none."""
     try:
-        recipe = find(path)
-        if recipe and declares(recipe):
+        if recipe := recipe_at(path):
             return RecipeImporter(path, recipe)
     except (OSError, ValueError) as error:  # unreadable, or no valid path: the interpreter reports it
         raise ImportError(path) from error
     raise ImportError(path)
+
+
+def recipe_at(path: str) -> "str | None":
+    """The recipe that a path means: a file, or a name in `recipes/` that no file has; None if it means anything else."""
+    if file := find(path):
+        return file if declares(file) else None
+    missing = path.endswith((".yaml", ".yml")) and "\0" not in path and not os.path.lexists(path)
+    name = os.path.relpath(path) if missing else ""
+    return name if name.startswith("recipes" + os.sep) else None
 
 
 def find(path: str) -> str | None:
@@ -120,7 +129,7 @@ def _launches_recipe(argv: "list[str]") -> bool:
     if not ((names[:1] and names[0] in LAUNCH) or names == ["accelerate", "launch"]):
         return False
     try:
-        return any(word.endswith((".yaml", ".yml")) and (file := find(word)) and declares(file) for word in words)
+        return any(word.endswith((".yaml", ".yml")) and recipe_at(word) for word in words)
     except (OSError, ValueError):
         return False
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from envs.documents import InputError
 from homerl.bench.judge import FILE, agreement, judged_rows
+from homerl.bench.runner import NothingScored, why_nothing
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
 from homerl.play.results import read_facts, read_results
@@ -25,6 +26,7 @@ UNSEEN = ("tokens", "prompt_tokens", "run")
 
 def rescore(run: Path) -> str:
     """Replay a run and return a line that says that the score agrees; `InputError` names the first difference."""
+    run = run.parent if run.name == "results.jsonl" else run
     folder = run.parent if run.is_file() else run
     if run.is_file() and not (folder / "score.json").is_file():
         remedy = "name a folder of `bench run`, or the trajectories.jsonl in it"
@@ -49,7 +51,10 @@ def rescore(run: Path) -> str:
         raise InputError(
             "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"
         )
-    return f"{folder}: {len(again)} trajectories replayed, the same results; success {100 * scored.get('success', 0):.1f} %"
+    said = f"{folder}: {len(again)} trajectories replayed, the same results"
+    if not scored["n"]:
+        raise NothingScored(f"{why_nothing(scored)}: {said}, so there is no score")
+    return f"{said}; success {100 * scored['success']:.1f} %"
 
 
 def rescored(trajectories: Path, results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

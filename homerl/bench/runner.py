@@ -150,11 +150,15 @@ class NothingScored(Stopped):
     code = 4
 
 
+def why_nothing(scored: Mapping[str, Any]) -> str:
+    """The most frequent reason why episodes say nothing about the agent."""
+    return next(iter(scored.get("faults", {})), "no episode says anything about the agent")
+
+
 def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
     """The most frequent reason, and what to do."""
-    why = next(iter(scored.get("faults", {})), "no episode says anything about the agent")
     ends = "so the run stops" if scored["n"] else "so there is no score"
-    return f"{why}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
+    return f"{why_nothing(scored)}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:

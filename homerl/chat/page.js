@@ -117,9 +117,18 @@ async function say(sentence) {
   const item = turn(sentence);
   item.classList.add("thinking");
   settle(true);
+  const before = turns.children.length - 1;
+  let note;
   try {
     for await (const line of lines(await ask("say", { sentence }))) {
-      if (line.turns) { all(line); continue; }
+      if (line.turns) {
+        all(line);
+        if (line.turns.length > before) continue;
+        complain(note); // nothing was answered, so the sentence is no turn
+        if (!box.value) box.value = sentence;
+        continue;
+      }
+      note = line.event.note ?? note;
       item.append(...deed(line.event));
       draw(line.home, (line.event.changes ?? []).map(one => one.owner).filter(Boolean));
       turns.scrollTop = turns.scrollHeight;

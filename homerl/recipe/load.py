@@ -52,7 +52,7 @@ def _first_file(path: Path, where: str, name: Path) -> Path:
     for candidate in (path, shipped / inner):
         if candidate.is_file():
             return candidate
-    known = sorted(file.relative_to(shipped).as_posix() for file in shipped.rglob("*.y*ml"))
+    known = sorted(file.name for file in shipped.glob("*.y*ml"))
     raise InputError(
         f"there is no recipe {name}",
         where,

@@ -25,15 +25,17 @@ from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
+from homerl.chat.run import exported_terms
 from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
-from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
+from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model, shareable
 from homerl.publish.model_card import gather, model_card
 from homerl.publish.stages import data_folder, lineage, read_recipe
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
 ROOT = Path(__file__).parents[2]
@@ -372,6 +374,16 @@ def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
     for path in (path for path in exported.iterdir() if path.suffix != ".safetensors"):
         for private in ("/home/jo", "jo-private", "gpu7", str(flywheel.parent)):
             assert private not in path.read_text(), (path.name, private)
+
+
+def test_an_export_brings_the_recipe_of_its_tasks_without_the_names_of_files(exported: Path):
+    assert exported_terms(exported).recipes == {"": {"home": {}}}
+    recipe = BlueprintRecipe(home={"devices": (3, 5), "catalogue": ("/home/jo/devices",)}, intents=(1, 1), prompt="brief")
+    data = recipe.model_dump(mode="json")
+    told = shareable({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
+    again = BlueprintRecipe.model_validate(told["recipe"])
+    assert told["weight"] == 2 and again.home.devices == (3, 5) and again.prompt == "brief" and not again.home.catalogue
+    assert shareable(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
 
 
 def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, tmp_path: Path):

@@ -222,7 +222,7 @@ def test_claims_nothing_else_and_raises_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "late.yaml").write_text("#" * 9000 + f"\n{RECIPE}")
     here = (tmp_path / "folder.yaml", tmp_path / "late.yaml")
-    for path in ("nosuch.yaml", "recipes/nosuch.yaml", "a\0.yaml", "", *here):
+    for path in ("nosuch.yaml", "other/nosuch.yaml", "recipes/nosuch", "recipes/a\0.yaml", "a\0.yaml", "", *here):
         with pytest.raises(ImportError):
             homerl_hook.claim(str(path))
 
@@ -238,6 +238,14 @@ def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     assert homerl_hook.find(str(tmp_path / "recipes" / "smoke.yaml")) == str(tmp_path / "smoke.yaml")
     assert homerl_hook.find("other/smoke.yaml") is None
+
+
+def test_of_a_mistyped_recipe_homerl_says_which_it_may_be(tmp_path: Path) -> None:
+    for how in ((sys.executable,), (BIN / "accelerate", "launch")):
+        run = subprocess.run([*how, "recipes/quickstrat.yaml"], cwd=tmp_path, capture_output=True, text=True)
+        first, second, *rest = run.stderr.splitlines()
+        assert first.endswith("there is no recipe recipes/quickstrat.yaml") and "did you mean quickstart.yaml?" in second
+        assert not rest and run.returncode
 
 
 def test_start_up_imports_nothing_of_ours() -> None:

@@ -211,6 +211,11 @@ def test_a_person_talks_in_a_browser(browser, client: Client, session: Session, 
     page.wait_for_selector("#hint", state="visible")
     assert page.locator("#turns > li").count() == 0 and not session.turns
     assert page.input_value("#sentence") == "wait for it"  # what was taken back can be said otherwise
+    page.fill("#sentence", "break")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.inner_text("#trouble") == "no answer: CUDA out of memory"
+    assert page.input_value("#sentence") == "break" and page.locator("#turns > li").count() == 0  # it can be said again
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.reload()
     page.wait_for_selector(".home")
