@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.messages import Message
-from homerl.play.faults import AgentFault
+from homerl.play.faults import TOO_LONG, AgentFault
 from homerl.play.messages import IM_END, IM_START, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -145,7 +145,7 @@ class PolicyAgent:
 def refuse_longer(count: int, longest: int | None) -> None:
     """Raise `AgentFault` for a dialogue that is longer than the model takes: it would be sampled for long, and in vain."""
     if longest is not None and count >= longest:
-        raise AgentFault(f"the dialogue has {count} tokens, and the model takes {longest}")
+        raise AgentFault(f"{TOO_LONG}: it has {count} tokens, and the model takes {longest}")
 
 
 def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], first: bool) -> str:

@@ -22,7 +22,7 @@ from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in, spread_evenly
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import EPISODE_ERRORS, InfraError, escaped
+from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
@@ -124,7 +124,16 @@ def run_suite(
     scored = write_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
+    if all(map(_is_too_long, journal.rows())):
+        what = f"of all {len(journal)} tasks, {TOO_LONG}: that says nothing about the agent"
+        raise NothingScored(
+            f"{what}\nlet its server take more tokens, ask for fewer a message, or take shorter prompts; {AGAIN}"
+        )
     return scored
+
+
+def _is_too_long(row: Mapping[str, Any]) -> bool:
+    return ((row["result"].get("fault") or {}).get("reason") or "").startswith(TOO_LONG)
 
 
 async def _interruptible(work: Coroutine[Any, Any, None]) -> None:

@@ -15,6 +15,7 @@ from envs.world import WorldError
 from homerl.play.messages import plain_text
 from homerl.play.utterance import Utterance
 
+TOO_LONG = "the dialogue is longer than the model takes"
 LONGEST_REASON = 200  # characters of an error's own text
 
 

@@ -247,6 +247,29 @@ def test_every_sampled_request_has_a_seed_of_its_own_which_the_runs_seed_gives(t
     assert set(seeds("greedy", 5, 0.0)) == {None}
 
 
+LONG = {"message": "This model's maximum context length is 64 tokens."}
+
+
+def test_a_task_that_is_longer_than_a_served_model_takes_has_failed_unless_all_are(suite_file, tmp_path):
+    class Short(ScriptedServer):
+        """Takes every request but the first ones."""
+
+        def drawn(self, request):
+            return "refusals" if len(self.requests) <= 3 else None
+
+    for kind, name in ((Short, "some"), (lambda **all: ScriptedServer(faults=Faults(refusals=1.0), **all), "all")):
+        with kind(reason=LONG) as server:
+            settings = BenchRun(str(suite_file), server.url, tmp_path / name, limit=8, at_once=1)
+            if name == "all":
+                with pytest.raises(NothingScored, match="^of all 8 tasks, the dialogue is longer than the model takes"):
+                    run_benchmark(settings)
+                continue
+            assert run_benchmark(settings)["n"] == 8
+        rows = list(read_rows(tmp_path / name / "results.jsonl"))
+        long = [row for row in rows if (row.get("fault") or {}).get("reason", "").startswith("the dialogue is longer")]
+        assert len(long) == 3 and {row["outcome"] for row in long} == {Outcome.AGENT_FAILURE}
+
+
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
     for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
         monkeypatch.setattr(f"homerl.llm.endpoint.{name}", seconds)

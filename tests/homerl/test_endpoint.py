@@ -158,7 +158,7 @@ TOO_LONG = {  # what servers say of a dialogue that is longer than their model t
     "llama.cpp": (400, {"code": 400, "message": "request (4321 tokens) exceeds the available context size (4096 tokens)",
                         "type": "exceed_context_size_error"}),
     "an older llama.cpp": (500, {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}),
-    "homerl": (400, {"message": "the dialogue has 4321 tokens, and the model takes 4096"}),
+    "homerl": (400, {"message": "the dialogue is longer than the model takes: it has 4321 tokens"}),
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from homerl.play.faults import TOO_LONG
 from homerl.play.messages import words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import Failure
@@ -46,6 +47,8 @@ def _open_intent(trajectory: Trajectory, blueprint: Blueprint) -> Intent:
 
 def _format(trajectory: Trajectory) -> Failure | None:
     last = trajectory.steps[-1] if trajectory.steps else None
+    if trajectory.fault is not None and trajectory.fault.reason.startswith(TOO_LONG):
+        return Failure("SO", "a dialogue that is longer than the model takes")
     if last is None or not (last.message.get("tool_calls") or (last.message.get("content") or "").strip()):
         return Failure("SO", "empty model output")
     if "syntax" in last.facts.blocked and not any(step.facts.changed for step in trajectory.steps):
