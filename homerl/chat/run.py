@@ -1,20 +1,16 @@
-"""What a run's folder says about talking with its model.
-
-Invariant: a person meets the homes in which the model was measured, if the run says which, else those in which it was
-trained; the same goes for sampling and limits.
-"""
+"""Finds the model of a folder, and the terms of a talk with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import read_json, read_yaml
+from envs.documents import read_json
 from homerl.chat.terms import GUEST, Terms
 from homerl.play.episode import EpisodeLimits
 from homerl.publish.export import MARK, find_stage
-from homerl.publish.stages import beside, played_by
+from homerl.publish.talk import talk_terms
 from homerl.train.sizes import holds_model
 
 Data = Mapping[str, Any]
@@ -27,39 +23,27 @@ def model_and_terms(folder: Path) -> tuple[Path, Terms]:
     """
     if holds_model(folder):
         own = folder.parent if folder.name == "model" and (folder.parent / "recipe.yaml").is_file() else None
-        return folder, _terms_of(own) if own else exported_terms(folder)
+        return folder, terms_told(talk_terms(own)) if own else exported_terms(folder)
     stage = find_stage(folder)
-    return stage / "model", _terms_of(stage)
+    return stage / "model", terms_told(talk_terms(stage))
 
 
 def exported_terms(folder: Path) -> Terms:
-    """What an export says of its model."""
+    """What an export says of its model. Exports of earlier versions hold only the recipe of their homes, or nothing."""
     card = read_json(folder / MARK).data if (folder / MARK).is_file() else {}
-    return Terms(_parts(card.get("played") or GUEST))
+    return terms_told(card.get("talk") or {"recipe": card.get("played")})
 
 
-def _terms_of(stage: Path) -> Terms:
-    """What the recipes beside a stage's model say, and those of its flywheel."""
-    data = [*_recipes(stage)]
-    bench = next((found for one in data if (found := one.get("bench"))), {})
-    suites = [suite for suite in bench.get("suites") or () if not suite.get("benchmark")]
-    recipe = suites[0].get("recipe") if suites else None
-    limits = bench.get("limits") or next((found for one in data if (found := one.get("limits"))), {})
+def terms_told(told: Data) -> Terms:
+    """The terms of a talk, as far as a run or an export tells them (`talk_terms`)."""
     usual, plain = EpisodeLimits(), Terms()
     return Terms(
-        recipes=_parts(recipe or played_by(stage) or GUEST),
-        temperature=bench.get("temperature", plain.temperature),
-        max_tokens=bench.get("max_tokens", plain.max_tokens),
-        steps=limits.get("steps_per_turn", usual.steps_per_turn),
-        turns=limits.get("turns") or usual.turns or 1,
+        recipes=_parts(told.get("recipe") or GUEST),
+        temperature=told.get("temperature", plain.temperature),
+        max_tokens=told.get("max_tokens", plain.max_tokens),
+        steps=told.get("steps", usual.steps_per_turn),
+        turns=told.get("turns") or usual.turns or 1,
     )
-
-
-def _recipes(stage: Path) -> Iterator[Data]:
-    """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
-    for path in (*beside(stage, "bench.yaml"), *beside(stage, "recipe.yaml")):
-        if isinstance(data := read_yaml(path).data, dict):
-            yield data
 
 
 def _parts(recipe: Data) -> Mapping[str, Data]:

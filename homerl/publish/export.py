@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,11 @@ from homerl.publish.license import license_for
 from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, shown
 from homerl.publish.ollama import modelfile
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
+from homerl.publish.talk import without_files
 from homerl.train.sizes import holds_model
 from homerl.worlds.contract import Card
 
 MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
-OF_FILES = ("files", "keep", "weather", "catalogue")  # keys of homes that name files
 STALE = [
     "*.safetensors",
     "*.safetensors.index.json",
@@ -274,20 +273,9 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     answer = answered(model, tokenizer, shown(facts))
     write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer))
     known = {"homerl": __version__} | asdict(facts)
-    known["played"] = shareable(facts.played)
+    del known["played"]  # it may be a whole home, or name its file
+    known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}
     write_atomic(folder / MARK, json.dumps(known, indent=1) + "\n")
-
-
-def shareable(played: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of a model's tasks without the names of files. Of a task, which holds a whole home, nothing is left."""
-    if "worlds" in played:
-        parts = {name: {**part, "recipe": shareable(part.get("recipe") or {})} for name, part in played["worlds"].items()}
-        return {**played, "worlds": parts}
-    if "id" in played:
-        return {}
-    home = played.get("home")
-    kept = {key: value for key, value in home.items() if key not in OF_FILES} if isinstance(home, Mapping) else None
-    return {key: value for key, value in played.items() if key != "home"} | ({} if kept is None else {"home": kept})
 
 
 def answered(model: Any, tokenizer: Any, card: Card) -> str:

@@ -21,6 +21,7 @@ from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
 from homerl.publish.private import shareable
 from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
+from homerl.publish.talk import talk_terms
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import parts_in, world_of
@@ -37,7 +38,7 @@ class Facts:
     """Everything that a card states.
 
     `recipes` are those of the stages that led to the model, oldest first. `played` is the recipe of the blueprints that it
-    was last trained on, or one of them.
+    was last trained on, or one of them. `talk` says how one talks with it (`talk_terms`).
     """
 
     name: str
@@ -49,6 +50,7 @@ class Facts:
     provenance: dict[str, Any]
     scores: dict[str, dict[str, Any]]
     played: dict[str, Any]
+    talk: dict[str, Any]
 
     def newest(self, key: str) -> Any:
         """The value of `key` in the last stage's recipe that has one, or an empty mapping."""
@@ -74,6 +76,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
         provenance=_provenance(stage),
         scores={folder.name: score for folder, score in scores.items() if speaks_for(folder, score, stage)},
         played=played_by(stage),
+        talk=talk_terms(stage),
     )
 
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,13 @@ from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
-from homerl.chat.run import exported_terms
+from homerl.chat.run import exported_terms, model_and_terms
 from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
-from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model, shareable
+from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
 from homerl.publish.stages import data_folder, lineage, read_recipe
+from homerl.publish.talk import without_files
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
@@ -376,14 +378,15 @@ def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
             assert private not in path.read_text(), (path.name, private)
 
 
-def test_an_export_brings_the_recipe_of_its_tasks_without_the_names_of_files(exported: Path):
-    assert exported_terms(exported).recipes == {"": {"home": {}}}
+def test_an_export_brings_the_terms_of_a_talk_without_the_names_of_files(exported: Path, flywheel: Path):
+    told = exported_terms(exported)
+    assert told.recipes == {"": {"home": {}}} and replace(model_and_terms(flywheel)[1], recipes=told.recipes) == told
     recipe = BlueprintRecipe(home={"devices": (3, 5), "catalogue": ("/home/jo/devices",)}, intents=(1, 1), prompt="brief")
     data = recipe.model_dump(mode="json")
-    told = shareable({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
+    told = without_files({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
     again = BlueprintRecipe.model_validate(told["recipe"])
     assert told["weight"] == 2 and again.home.devices == (3, 5) and again.prompt == "brief" and not again.home.catalogue
-    assert shareable(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
+    assert without_files(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
 
 
 def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, tmp_path: Path):

@@ -1,0 +1,57 @@
+"""What a run's folder says about talking with its model, as plain data, which an export can hold.
+
+Invariants: a person meets the homes in which the model was measured, if the run says which, else those in which it was
+trained; the same goes for sampling and limits; `without_files` names no file, and holds no home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from envs.documents import read_yaml
+from homerl.publish.stages import beside, played_by
+
+OF_FILES = ("files", "keep", "weather", "catalogue")  # keys of homes that name files
+
+
+def talk_terms(stage: Path) -> dict[str, Any]:
+    """The `recipe` of the homes, `temperature`, `max_tokens`, `steps` (most messages for a sentence) and `turns` of a talk.
+
+    A key is left out if neither the recipes beside the stage's model nor those of its flywheel say it.
+    """
+    data = [*_recipes(stage)]
+    bench = next((found for one in data if (found := one.get("bench"))), {})
+    suites = [suite for suite in bench.get("suites") or () if not suite.get("benchmark")]
+    recipe = suites[0].get("recipe") if suites else None
+    limits = bench.get("limits") or next((found for one in data if (found := one.get("limits"))), {})
+    told = {
+        "recipe": recipe or played_by(stage) or None,
+        "temperature": bench.get("temperature"),
+        "max_tokens": bench.get("max_tokens"),
+        "steps": limits.get("steps_per_turn"),
+        "turns": limits.get("turns"),
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
+    """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
+    for path in (*beside(stage, "bench.yaml"), *beside(stage, "recipe.yaml")):
+        if isinstance(data := read_yaml(path).data, dict):
+            yield data
+
+
+def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe of tasks without the names of files. Of a task, which holds a whole home, nothing is left."""
+    if "worlds" in recipe:
+        parts = {
+            name: {**part, "recipe": without_files(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
+        }
+        return {**recipe, "worlds": parts}
+    if "id" in recipe:
+        return {}
+    home = recipe.get("home")
+    kept = {key: value for key, value in home.items() if key not in OF_FILES} if isinstance(home, Mapping) else None
+    return {key: value for key, value in recipe.items() if key != "home"} | ({} if kept is None else {"home": kept})
