@@ -150,6 +150,8 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
         for shard in work(config, todo, at_once, ordered=False):
             writer.send(shard)
         writer.send(None)
+    except BrokenPipeError:
+        return  # whoever reads this was ended, as by SIGTERM
     except (InputError, InfraError) as error:
         writer.send(error)
     except Exception:

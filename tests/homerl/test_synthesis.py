@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from envs.world import WorldError
-from homerl.flow.collect import make_shard, synthesise
+from homerl.flow.collect import _serve, make_shard, synthesise
 from homerl.flow.make import Maker
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import assign_shards
@@ -166,6 +167,17 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(unbroken, tmp_path, vic
     assert again.returncode == 0 and told.split()[0] == str(len(kept)), "what was done is not done again"
     assert contents(out) == contents(unbroken)
     assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
+
+
+def test_a_worker_whose_run_has_ended_says_nothing(capfd):
+    context = multiprocessing.get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    worker = context.Process(target=_serve, args=(writer, CONFIG, [range(4)], 1, os.getpid()))
+    worker.start()
+    for end in (reader, writer):
+        end.close()
+    worker.join(120)
+    assert worker.exitcode == 0 and "Traceback" not in capfd.readouterr().err
 
 
 def test_shards_of_another_recipe_are_not_taken_over(unbroken, tmp_path):
