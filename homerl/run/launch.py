@@ -64,10 +64,22 @@ def run_recipe(recipe: Any) -> None:
     from homerl.run.record import write_record
 
     with folder_lock(recipe.out) if is_first() else nullcontext():
-        if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
+        # a benchmark writes into the folder of the run that made its model
+        if is_first() and recipe.run != "bench" and not _is_done(recipe):
             write_record(recipe)
         with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
             runner(recipe.run)(recipe)
+
+
+def _is_done(recipe: Any) -> bool:
+    """Whether a flywheel has made everything: its record stays that of the commit that did. Raises `InputError` if what it
+    has made does not belong together."""
+    if recipe.run != "flywheel":
+        return False
+    from homerl.run.flywheel import stages
+    from homerl.run.products import unfinished
+
+    return not unfinished([*stages(recipe)])
 
 
 def quieten() -> None:

@@ -25,6 +25,7 @@ from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
 from homerl.run.children import StageFailed, run_stage, stage_recipe_path
 from homerl.run.flywheel import next_lines, stages
+from homerl.run.launch import run_recipe
 from homerl.run.products import is_done, made_by, require_product, unfinished
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 from homerl.terminal.endings import Stopped, ending
@@ -245,6 +246,20 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
     other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
     with pytest.raises(InputError, match="made by another recipe"):
         is_done(other, product)
+
+
+def test_a_finished_flywheel_that_is_started_again_keeps_the_record_of_what_made_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("homerl.run.launch.runner", lambda kind: lambda recipe: None)
+    again = recipe(tmp_path)
+    for stage, product in stages(again):
+        make(stage, product)
+    record = tmp_path / "run.json"
+    record.write_text("made by an older commit")
+    run_recipe(again)
+    assert record.read_text() == "made by an older commit"
+    shutil.rmtree(tmp_path / "rlve")
+    run_recipe(again)
+    assert json.loads(record.read_text())["seed"] == again.seed
 
 
 @pytest.mark.parametrize("name", ["run", "läufe"])
