@@ -169,6 +169,8 @@ def trouble(url: str, key: str | None = None) -> str:
     try:
         fetched(f"{url}/models", key)
     except urllib.error.HTTPError as error:
+        if error.code >= 500:
+            return f"is out of order (status {error.code})"
         return f"refuses the key in ${key} (status {error.code})" if key and error.code in (401, 403) else ""
     except SILENT:
         return "does not answer"
