@@ -159,6 +159,8 @@ async def _path(root: Node, players: Participants, config: SearchConfig, stats: 
                 _outgrown(node, error)
                 break
             except AgentFault as error:  # other dialogues of the tree stay
+                if not node.episode.steps:
+                    raise
                 node.episode.end(fault_of(error))
                 break
         if (child := node.descend(config.c_ucb, config.unvisited)) is None:
