@@ -123,9 +123,10 @@ async function say(sentence) {
     for await (const line of lines(await ask("say", { sentence }))) {
       if (line.turns) {
         all(line);
-        if (line.turns.length > before) continue;
-        complain(note); // nothing was answered, so the sentence is no turn
-        if (!box.value) box.value = sentence;
+        if (line.turns.length <= before) { // nothing was answered, so the sentence is no turn
+          complain(note);
+          box.value ||= sentence;
+        }
         continue;
       }
       note = line.event.note ?? note;

@@ -22,8 +22,8 @@ from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.license import license_for
 from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, shown
 from homerl.publish.ollama import modelfile
+from homerl.publish.private import without_files
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
-from homerl.publish.talk import without_files
 from homerl.train.sizes import holds_model
 from homerl.worlds.contract import Card
 

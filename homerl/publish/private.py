@@ -1,15 +1,17 @@
 """What is published of a recipe.
 
-Invariant: no account, address or absolute path of the machine is left.
+Invariants: no account, address or absolute path of the machine is left; `without_files` names no file, and holds no home.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 PRIVATE = {"out", "wandb", "url"}
+OF_FILES = ("files", "keep", "weather", "catalogue")  # keys of homes that name files
 PATH = re.compile(r"(-{1,2}[\w-]+=)?([/~][^\n]+)")  # alone, or as the value of an option
 
 
@@ -22,3 +24,18 @@ def shareable(value: Any) -> Any:
     if isinstance(value, str) and (found := PATH.fullmatch(value)):
         return f"{found[1] or ''}.../{Path(found[2]).name}"
     return value
+
+
+def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe of tasks without the names of files. Of a file of tasks, or of a task, which holds a whole home, nothing is
+    left."""
+    if "worlds" in recipe:
+        parts = {
+            name: {**part, "recipe": without_files(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
+        }
+        return {**recipe, "worlds": parts}
+    if "id" in recipe or "file" in recipe:
+        return {}
+    home = recipe.get("home")
+    kept = {key: value for key, value in home.items() if key not in OF_FILES} if isinstance(home, Mapping) else None
+    return {key: value for key, value in recipe.items() if key != "home"} | ({} if kept is None else {"home": kept})

@@ -1,7 +1,7 @@
 """What a run's folder says about talking with its model, as plain data, which an export can hold.
 
-Invariants: a person meets the homes in which the model was measured, if the run says which, else those in which it was
-trained; the same goes for sampling and limits; `without_files` names no file, and holds no home.
+Invariant: a person meets the homes in which the model was measured, if the run says which, else those in which it was
+trained; the same goes for sampling and limits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import Any
 
 from envs.documents import read_yaml
 from homerl.publish.stages import beside, played_by
-
-OF_FILES = ("files", "keep", "weather", "catalogue")  # keys of homes that name files
 
 
 def talk_terms(stage: Path) -> dict[str, Any]:
@@ -41,17 +39,3 @@ def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
     for path in (*beside(stage, "bench.yaml"), *beside(stage, "recipe.yaml")):
         if isinstance(data := read_yaml(path).data, dict):
             yield data
-
-
-def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe of tasks without the names of files. Of a task, which holds a whole home, nothing is left."""
-    if "worlds" in recipe:
-        parts = {
-            name: {**part, "recipe": without_files(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
-        }
-        return {**recipe, "worlds": parts}
-    if "id" in recipe:
-        return {}
-    home = recipe.get("home")
-    kept = {key: value for key, value in home.items() if key not in OF_FILES} if isinstance(home, Mapping) else None
-    return {key: value for key, value in recipe.items() if key != "home"} | ({} if kept is None else {"home": kept})

@@ -31,8 +31,8 @@ from homerl.cli.app import app
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
+from homerl.publish.private import without_files
 from homerl.publish.stages import data_folder, lineage, read_recipe
-from homerl.publish.talk import without_files
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import BlueprintSource
@@ -386,6 +386,7 @@ def test_an_export_brings_the_terms_of_a_talk_without_the_names_of_files(exporte
     told = without_files({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
     again = BlueprintRecipe.model_validate(told["recipe"])
     assert told["weight"] == 2 and again.home.devices == (3, 5) and again.prompt == "brief" and not again.home.catalogue
+    assert without_files({"file": "/home/jo/tasks.jsonl"}) == {}
     assert without_files(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
 
 
