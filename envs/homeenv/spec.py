@@ -293,6 +293,8 @@ def device_files(folder: Path) -> list[Path]:
     """The YAML files of a folder, sorted by name, or the one file that is named. `InputError` if there are none."""
     if Path(folder).is_file():
         return [Path(folder)]
+    if not Path(folder).is_dir():
+        raise InputError("there is no such folder", where=str(folder), remedy="name a folder with *.yaml files")
     files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
     if not files:
         raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")

@@ -99,7 +99,7 @@ def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
     if looks_local(what) and what not in known:
         near = get_close_matches(what, known, n=1)
         raise InputError("there is no such run or model", what, f"did you mean {near[0]}?" if near else near_names(path))
-    refuse_missing(what, known)
+    refuse_missing(what, known, where="")
     return what, Terms()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from envs.documents import InputError
+from envs.documents import InputError, near_paths
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy
@@ -149,22 +149,23 @@ class InThread:
         return asyncio.run(self.engine.sample(prompt))
 
 
-def refuse_missing(model: str, baselines: Iterable[str] = ()) -> None:
-    """Raise `InputError` if a model is neither here nor on the hub, or if a folder holds none."""
+def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--model") -> None:
+    """Raise `InputError` if a model is neither here nor on the hub, or if a folder holds none. `where` named the model."""
     if Path(model).exists():
         if not holds_model(Path(model)):
-            raise InputError(f"{model} holds no model", "--model", _models_in(Path(model)))
+            raise InputError(f"{model} holds no model", where, _models_in(Path(model)))
     elif not on_hub(model):
-        near = get_close_matches(model, baselines, n=1)
+        near = [*get_close_matches(model, baselines, n=1), *near_paths(Path(model))]
         known = ", ".join(baselines)
         remedy = f"name a URL, a folder, a hub id such as org/name{known and f', or one of {known}'}"
         what = f"there is no model '{model}', neither here nor on the hub"
-        raise InputError(what, "--model", f"did you mean {near[0]}? {remedy}" if near else remedy)
+        raise InputError(what, where, f"did you mean {near[0]}? {remedy}" if near else remedy)
 
 
 def _models_in(folder: Path) -> str:
-    """The remedy for a folder without a model of its own: a flywheel's has several inside."""
-    inside = [path for path in sorted(folder.glob("*/model"), key=_newest_last) if holds_model(path)]
+    """The remedy for a folder without a model of its own: a stage's has one inside, and a flywheel's has several."""
+    places = [*folder.glob("*/model"), folder / "model"]
+    inside = sorted(filter(holds_model, places), key=_newest_last)
     return f"did you mean {inside[-1]}?" if inside else "name a folder that holds a config.json and weights"
 
 

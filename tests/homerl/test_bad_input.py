@@ -112,8 +112,11 @@ NAMED = [  # a wrong name, and what is suggested
     ("bench run few.jsonl --model keyword --out x", "did you mean keywords?"),
     ("bench run smh-banch --model keywords --out x", "did you mean smh-bench?"),
     ("bench run few.jsonl --model flywheel --out x", "did you mean flywheel/rlve/model?"),
+    ("bench run few.jsonl --model flywheel/rlve --out x", "did you mean flywheel/rlve/model?"),
+    ("bench run few.jsonl --model flywheel/rlv --out x", "did you mean flywheel/rlve?"),
     ("bench build own-hone --out x", "did you mean own-home?"),
     ("serve-env --mcp --toolset homeflo", "did you mean homeflow?"),
+    ("chat flywheel/rlv", "did you mean flywheel/rlve?"),
     ("serve-agent --model x --home home.json --mode shadwo", "did you mean shadow?"),
     ("view simuhome episode.json --agent exprt", "did you mean expert?"),
 ]

@@ -68,18 +68,28 @@ def test_the_home_is_one_of_the_recipe(own, tmp_path):
     assert done.code == 0 and "my_bell: " in done.out and "my_mower: no place in this home" in done.out
 
 
+def test_the_home_of_a_mixture_is_of_its_first_part_that_has_homes(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    parts = {"matter": {"recipe": {"world": "simuhome"}}, "own": {"recipe": {"home": {"devices": [7, 7]}}}}
+    recipe.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "out": "x", "synth": {"recipe": {"worlds": parts}}}))
+    made(tmp_path, "--recipe", recipe)
+    assert len(load_home(tmp_path / "home.json").plan.devices) == 7
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--recipe", "recipe.yaml", "--devices", "2-3"), "leave out --devices"),
         (("--recipe", "recipe.yaml", "--catalogue", "devices"), "the recipe's homes are files"),
         (("--recipe", "quickstrat.yaml"), "did you mean quickstart.yaml?"),
-        (("--catalogue", "nowhere"), "no device files found"),
+        (("--catalogue", "nowhere"), "nowhere: there is no such folder"),
+        (("--catalogue", "empty"), "empty: no device files found"),
     ],
 )
 def test_what_does_not_go_together_is_said(own, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
     save_home(make_home(1), "file.json")
+    Path("empty").mkdir()
     recipe = {"homerl": 1, "run": "synth", "out": "x", "synth": {"recipe": {"home": {"files": ["file.json"]}}}}
     Path("recipe.yaml").write_text(yaml.safe_dump(recipe))
     done = homerl("make-home", "home.json", *arguments)

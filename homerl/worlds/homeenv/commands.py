@@ -117,8 +117,8 @@ def diversity_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Calla
     def diversity(
         context: typer.Context,
         recipe: Annotated[str | None, typer.Argument(help="a recipe whose families, homes and wordings are used")] = None,
-        homes: Annotated[int, typer.Option(help="number of homes")] = 1000,
-        each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
+        homes: Annotated[int, typer.Option(min=1, help="number of homes")] = 1000,
+        each: Annotated[int, typer.Option(min=1, help="utterances in each home")] = 400,
         language: Annotated[str, typer.Option(help="of the people; only without a recipe")] = "en",
         temperature: Annotated[float, typer.Option(help="variety of the wording; only without a recipe")] = 1.0,
         seed: int = 0,

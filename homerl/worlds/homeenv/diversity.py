@@ -23,6 +23,7 @@ from homerl.measure.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.language.sentences import as_written, sentence
+from homerl.worlds.sources import Mixture
 
 PER_DRAFT = 8  # the most utterances of one intent
 
@@ -70,17 +71,16 @@ def mixed_recipe(language: str, temperature: float) -> BlueprintRecipe:
 
 
 def blueprint_recipe(recipe: Any, path: str) -> BlueprintRecipe:
-    """The blueprints' part of a loaded recipe.
+    """The blueprints' part of a loaded recipe; of a mixture, the first part of HomeEnv.
 
     Raises `InputError` with `path` if the recipe makes no blueprints, or those of another world.
     """
     for part in ("synth", "blueprints"):
         if blueprints := getattr(getattr(recipe, part, None), "recipe", None):
-            if not isinstance(blueprints, BlueprintRecipe):
-                raise InputError(
-                    "the recipe's blueprints are not of HomeEnv", path, "name a recipe with blueprints of HomeEnv"
-                )
-            return blueprints
+            parts = [one.recipe for one in blueprints.worlds.values()] if isinstance(blueprints, Mixture) else [blueprints]
+            if found := next((one for one in parts if isinstance(one, BlueprintRecipe)), None):
+                return found
+            raise InputError("the recipe's blueprints are not of HomeEnv", path, "name a recipe with blueprints of HomeEnv")
     raise InputError("the recipe makes no blueprints", path, "name one that runs synth, rlve or flywheel")
 
 
