@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from envs.documents import InputError
 
@@ -19,13 +20,14 @@ HERE = Path(__file__).parent
 def template(path: Path, **filters: Callable[..., Any]) -> Template:
     """The template of a file. It may include files beside it, and `base.css` of this folder.
 
-    `filters` are added to those of Jinja and to `words`, which turns `an_identifier` into words.
+    `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, and to `breakable`, which
+    lets a line end after its underscores.
     """
     environment = Environment(
         loader=FileSystemLoader([path.parent, HERE]), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"words": words, **filters}
+    environment.filters |= {"words": words, "breakable": breakable, **filters}
     return environment.get_template(path.name)
 
 
@@ -39,3 +41,8 @@ def page_of(source: Path, out: Path | None) -> Path:
 def words(text: Any) -> str:
     """An identifier as words."""
     return str(text).replace("_", " ")
+
+
+def breakable(text: Any) -> Markup:
+    """An identifier in which a line may end after an underscore."""
+    return Markup(escape(text).replace("_", Markup("_<wbr>")))
