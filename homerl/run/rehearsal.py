@@ -85,5 +85,5 @@ def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:
         except InputError as error:  # the world drew too many candidates that it had to drop
             failures.append(error)
     if len(set(map(str, failures))) == 1:  # not the seeds' fault: a file that cannot be used, or lacks the split
-        raise failures[0]
+        raise InputError(failures[0].what, ": ".join(filter(None, (key, failures[0].where))), failures[0].remedy)
     raise InputError(f"none of {SEEDS} seeds gives a blueprint: {failures[0].what}", key, failures[0].remedy)

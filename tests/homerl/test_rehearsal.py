@@ -63,6 +63,12 @@ def test_a_source_that_gives_no_blueprint_is_refused_by_its_key(tmp_path, keys, 
         rehearse(synth(tmp_path, **keys))
 
 
+def test_what_no_seed_can_make_is_refused_by_its_key_too(tmp_path):
+    recipe = synth(tmp_path, recipe={"home": {"categories": ["lihgt"]}})
+    with pytest.raises(InputError, match=r"^synth\.recipe: HomeRecipe\.categories: the catalogue has no 'lihgt'\n"):
+        rehearse(recipe)
+
+
 def test_an_llm_author_is_not_rehearsed(tmp_path):
     author = {"model": "m", "url": "http://127.0.0.1:9"}
     assert rehearse(synth(tmp_path, recipe={"home": HOPELESS["home"]}, author=author)) == []
