@@ -1,6 +1,7 @@
-"""A table of several flywheel runs: each seed's scores and paired gain, then mean and standard deviation.
+"""A table of several flywheel runs: each seed's scores and paired gain, then their mean and its interval over the seeds.
 
-Invariants: the figures come from the runs' own results; a run without results is refused with its path.
+Invariants: the figures come from the runs' own results; a run without results is refused with its path. The interval of a
+run's gain is over its tasks; that of the mean is over the runs, and so says what another seed may give.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from envs.documents import InputError
 from homerl.bench.score import paired_difference, score
+from homerl.measure.intervals import student_interval
 from homerl.play.trajectory import read_rows
 
 MODELS = ("untrained", "sft", "rlve")
@@ -30,12 +32,22 @@ def seeds_table(runs: Sequence[Path], suite: str) -> Table:
             column.append(value)
         low, high = (100 * bound for bound in gain["interval"])
         table.add_row(str(run), *(f"{v:.1f}" for v in values[:-1]), f"{values[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
-    table.add_section()
-    means = [fmean(column) for column in columns]
-    table.add_row("mean", *(f"{mean:.1f}" for mean in means[:-1]), f"{means[-1]:+.1f}", "")
     if len(runs) > 1:
+        table.add_section()
+        means, (low, high) = [fmean(column) for column in columns], student_interval(columns[-1])
+        table.add_row("mean", *(f"{m:.1f}" for m in means[:-1]), f"{means[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
         table.add_row("spread (s.d.)", *(f"{stdev(column):.1f}" for column in columns), "")
     return table
+
+
+def suites_of(run: Path) -> list[str]:
+    """The names of the suites on which a run's last model was scored. Raises `InputError` if there are none."""
+    scored = sorted(path.parent.name for path in (run / MODELS[-1] / "bench").glob("*/results.jsonl"))
+    if not scored:
+        raise InputError(
+            "this run has no results", where=str(run), remedy="name a flywheel's folder, and let it finish first"
+        )
+    return scored
 
 
 def read_results(run: Path, model: str, suite: str) -> list[dict]:

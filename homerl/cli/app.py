@@ -195,11 +195,14 @@ def compare(before: Path, after: Path) -> None:
 
 
 @app.command()
-def seeds(runs: list[Path], suite: str = "heldout") -> None:
-    """Show the scores of several flywheel runs, with mean and standard deviation."""
-    from homerl.bench.seeds import seeds_table
+def seeds(
+    runs: list[Path], suite: Annotated[str | None, typer.Option(help="one suite; default: each of the first run's")] = None
+) -> None:
+    """Show the scores of several flywheel runs, with their mean and the interval of RLVE's gain over the runs."""
+    from homerl.bench.seeds import seeds_table, suites_of
 
-    console.print(seeds_table(runs, suite))
+    for name in [suite] if suite else suites_of(runs[0]):
+        console.print(seeds_table(runs, name))
 
 
 @app.command("import-ha")

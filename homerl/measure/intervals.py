@@ -52,6 +52,17 @@ def unseen_interval(value: float, n: int, ends: tuple[float, float]) -> tuple[fl
     return value - unseen * (value - ends[0]), value + unseen * (ends[1] - value)
 
 
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
+    """(low, high): Student's 95 % interval of the mean of n > 1 values, such as the gains of n seeds.
+
+    The bootstrap's would be too narrow for so few.
+    """
+    from scipy.special import stdtrit
+
+    half = stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(np.mean(values) - half), float(np.mean(values) + half)
+
+
 def share_interval(successes: np.ndarray) -> tuple[float, float]:
     """(low, high): Wilson's 95 % interval of a share (Wilson, 1927); `successes` is a vector of n zeros and ones.
 

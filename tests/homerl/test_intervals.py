@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, bootstrap
+from scipy.stats import binomtest, bootstrap, t
 
 from homerl.bench.score import paired_difference, score
-from homerl.measure.intervals import RESAMPLES, difference_interval, holm, kappa, mean_interval, share_interval
+from homerl.measure.intervals import (
+    RESAMPLES,
+    difference_interval,
+    holm,
+    kappa,
+    mean_interval,
+    share_interval,
+    student_interval,
+)
 
 CLOSE = {"rel": 1e-12, "abs": 1e-12}
 
@@ -25,6 +33,12 @@ def test_the_interval_of_a_mean_is_the_percentile_bootstraps(values: np.ndarray)
     rng = np.random.default_rng(7)
     found = bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=0.95, method="percentile", rng=rng)
     assert mean_interval(values, 7) == pytest.approx(tuple(found.confidence_interval), **CLOSE)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=9).filter(lambda values: np.ptp(values) > 1e-3))
+def test_the_interval_over_few_seeds_is_students(values: list[float]) -> None:
+    theirs = t.interval(0.95, len(values) - 1, np.mean(values), np.std(values, ddof=1) / len(values) ** 0.5)
+    assert student_interval(values) == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
 def test_digits_stay() -> None:

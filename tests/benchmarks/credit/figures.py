@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
-from scipy.stats import t, ttest_1samp
+from scipy.stats import ttest_1samp
 
 from credit.variants import COLOURS
-from homerl.measure.intervals import holm
+from homerl.measure.intervals import holm, student_interval
 from homerl.view.charts import tag
 
 Curves = dict[str, dict[str, list[list[tuple[int, float]]]]]
@@ -72,11 +72,10 @@ def _first(runs: Sequence[Sequence[tuple[int, float]]], goal: float) -> str:
 
 def interval(values: np.ndarray, chance: float = 1.0, digits: int = 2) -> str:
     """The mean and its 95 % interval by Student's t; a star if `chance` is below 0.05."""
-    mean, n = values.mean(), len(values)
-    if n < 2:
+    mean = values.mean()
+    if len(values) < 2:
         return f"{mean:+.{digits}f}"
-    reach = t.ppf(0.975, n - 1) * values.std(ddof=1) / n**0.5
-    low, high = (f"{edge:+.{digits}f}" for edge in (mean - reach, mean + reach))
+    low, high = (f"{edge:+.{digits}f}" for edge in student_interval(values))
     return f"{mean:+.{digits}f} ({low} to {high}){'*' if chance < 0.05 else ''}"
 
 
