@@ -37,6 +37,12 @@ def test_chance_gets_a_quarter_of_the_eight_right():
     assert 0.18 < sum(trajectory.progress for trajectory in found) / len(found) < 0.32
 
 
+def test_varied_slips_as_often_as_long():
+    long, varied = ([played(task, seed) for seed in range(60)] for task in (tasks.LONG, tasks.VARIED))
+    assert abs(sum(one.success for one in long) - sum(one.success for one in varied)) < 12
+    assert abs(sum(len(one.steps) for one in long) - sum(len(one.steps) for one in varied)) < 2 * 60
+
+
 def played(task, seed: int):
     episode = begin(tasks.make(task.name, "heldout", seed), task.limits)
     return asyncio.run(play(episode, tasks.Demonstrator(task, seed), ScriptedUser(seed), seed))

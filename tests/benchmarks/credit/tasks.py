@@ -1,4 +1,4 @@
-"""The model study's tasks: four families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
+"""The model study's tasks: five families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
 
 Invariants: a blueprint is a pure function of task, split and seed, and passes the author's filters; the demonstrator's
 dialogues are kept whether they ended well or not, so that a model trained on them errs about as often.
@@ -8,14 +8,16 @@ shorter, with time to spare, but one wish may be met by two lamps, of which one 
 in three silent moves, of which none pays before the last; another move meets most of Φ at once, and then there is no time
 left for the whole. `eight`: eight rooms in one request, one move for each; in every room one of four devices is the right
 one, the same in all homes, and nobody says which. A wrong one costs nothing but the step. So its steps are independent. The
-demonstrator gets a quarter of them right, and has a habit in every room: one of the wrong devices.
+demonstrator gets a quarter of them right, and has a habit in every room: one of the wrong devices. `varied`: the dialogues
+of `long` with the mistakes of `eight`. The demonstrator slips as often as in `long`, but what is right in one room says
+nothing about the others; a wrong device costs a turn, as an idle claim does in `long`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.spec import Catalogue
@@ -74,7 +76,8 @@ EIGHT = Task(
     "eight", EpisodeLimits(turns=1, steps=8, steps_per_turn=8), horizon=6, slip=0.75, collateral=0.0,
     measure="episode/progress", updates=45,
 )  # fmt: skip
-TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT)}
+VARIED = replace(LONG, name="varied", collateral=0.0, updates=24)
+TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT, VARIED)}
 
 
 def make(task: str, split: str, seed: int) -> Blueprint:
@@ -83,7 +86,7 @@ def make(task: str, split: str, seed: int) -> Blueprint:
     devices, intents = MAKERS[task](rng)
     return Blueprint(
         id=f"{split}-{seed}", seed=seed, split=split, profile=sample_profile(rng, split), scene="", home=_home(devices),
-        intents=intents,
+        intents=intents, preserve=task != "varied",
     )  # fmt: skip
 
 
@@ -139,7 +142,15 @@ def _eight(rng: random.Random) -> tuple[list[str], tuple[Intent, ...]]:
     return devices, (intent,)
 
 
-MAKERS = {"long": _long, "decisive": _decisive, "misleading": _misleading, "eight": _eight}
+def _varied(rng: random.Random) -> tuple[list[str], tuple[Intent, ...]]:
+    """Rooms with four devices each, and one request for every room."""
+    rooms = rng.sample(list(RIGHT), VARIED.wishes)
+    devices = [f"{room}_{kind}" for room in rooms for kind in rng.sample(CHORES, len(CHORES))]
+    wishes = ((f"{room}_{RIGHT[room]}", f"make it nice in the {room}") for room in rooms)
+    return devices, tuple(_chore(i, *wish) for i, wish in enumerate(wishes, 1))
+
+
+MAKERS = {"long": _long, "decisive": _decisive, "misleading": _misleading, "eight": _eight, "varied": _varied}
 
 
 def _draw(rng: random.Random, count: int) -> list[str]:
@@ -150,9 +161,9 @@ def _draw(rng: random.Random, count: int) -> list[str]:
     return chosen if len(plain) >= min(3, count) else _draw(rng, count)
 
 
-def _chore(id: int, did: str) -> Intent:
+def _chore(id: int, did: str, said: str | None = None) -> Intent:
     service = _move(did).service
-    return _intent(id, f"{service.replace('_', ' ')} the {_said(did)}", (did, service), (_done(did),), (did,))
+    return _intent(id, said or f"{service.replace('_', ' ')} the {_said(did)}", (did, service), (_done(did),), (did,))
 
 
 def _move(did: str) -> Call:
@@ -271,4 +282,9 @@ def _slip_eight(call: Call, task: Task, rng: random.Random) -> Message | None:
     return _act(_move(f"{room}_{other}")) if rng.random() < task.slip else None
 
 
-SLIPS = {"long": _slip_long, "decisive": _slip_decisive, "misleading": _slip_misleading}
+def _slip_varied(intent: Intent, task: Task, rng: random.Random) -> Message | None:
+    """The room's habit, or another of its wrong devices."""
+    return _slip_eight(intent.plan[0], task, rng)
+
+
+SLIPS = {"long": _slip_long, "decisive": _slip_decisive, "misleading": _slip_misleading, "varied": _slip_varied}
