@@ -5,6 +5,7 @@ Invariants:
 - keys come from the environment and appear in no message;
 - a replica that keeps failing is not used for a while, then tried with a single request;
 - a garbled answer is retried like a timeout;
+- while nothing is answered, a person is told so once a minute, and why;
 - an endpoint may be used in one event loop after another;
 - a request's body is sent as it is: checking it against the client library's types takes longer than all the rest;
 - the client library, which takes long to load, is loaded by the first endpoint.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import random
 import time
@@ -28,6 +30,7 @@ from envs.messages import Message
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.observation import Observation
+from homerl.terminal.console import print_error
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
 FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
+QUIET = 60.0  # seconds without any answer after which it is said, and said again
 UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library raises for malformed answers
 
 
@@ -108,6 +112,7 @@ class Endpoint:
         self.model, self.patience, self.clock, self.key = model, patience, clock, key
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
         self.usage = Usage()
         self.plain: set[str] = set()  # names of the schemas that its servers refuse
         self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
@@ -136,7 +141,8 @@ class Endpoint:
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
         self._enter(asyncio.get_running_loop())
-        end = self.clock() + self.patience.deadline
+        begun = self.clock()
+        end = begun + self.patience.deadline
         fault, replica, tries, waits = "no replica works", None, 0, 0
         while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
             try:
@@ -149,8 +155,17 @@ class Endpoint:
                 tries, waits = tries + (not is_away(error)), waits + 1
                 self.usage.retries += 1
                 self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
+                self._tell(replica.url, begun, fault)
                 await self._wait(replica, waits, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _tell(self, url: str, begun: float, fault: str) -> None:
+        """Say that nothing was answered since a request `begun` then, if that is long and was not just said."""
+        now = self.clock()
+        silent = now - max(begun, self._heard)
+        if silent >= QUIET and now - self._told >= QUIET:
+            self._told = now
+            print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault}); it is asked again")
 
     def _refusal(self, url: str, error: Exception) -> InfraError:
         from openai import APIStatusError
@@ -189,6 +204,7 @@ class Endpoint:
         finally:
             replica.busy -= 1
         replica.fine()
+        self._heard = self.clock()
         self.usage.requests += 1
         if answer.usage:
             self.usage.prompt_tokens += answer.usage.prompt_tokens

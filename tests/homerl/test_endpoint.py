@@ -1,6 +1,7 @@
 """Endpoints: real HTTP, every kind of fault, an end to every wait."""
 
 import asyncio
+import re
 import threading
 import time
 from email.utils import formatdate
@@ -336,3 +337,17 @@ def test_many_requests_that_fail_at_once_are_one_outage():
 
         rest, faults = asyncio.run(talk())
     assert rest <= REST and faults >= TRIPS
+
+
+def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch, capsys):
+    monkeypatch.setattr("homerl.llm.endpoint.QUIET", 0.2)
+    with ScriptedServer(faults=Faults(errors=1.0)) as server:
+        ask(server, patience=Patience(timeout=0.3, deadline=3.0, tries=30))
+        told = capsys.readouterr().err.splitlines()
+        assert 1 <= len(told) < server.served["errors"], "not for each of the tries"
+    said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500\); it is asked again"
+    assert all(re.fullmatch(said, line) for line in told)
+    monkeypatch.undo()
+    with ScriptedServer(faults=Faults(errors=1.0)) as server:
+        ask(server)
+    assert capsys.readouterr().err == ""
