@@ -18,6 +18,7 @@ from typing import Any, Self
 
 Action = Mapping[str, Any]
 MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS = 100_000, 5_000, 32  # of the arguments of one call
+MOST_TEXT = 2 * MOST_CHARACTERS  # of the JSON of a call: what is longer holds more than a world takes, and is not read
 SCALARS = (int, float, type(None))
 OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.simuhome.spec import device_types
+from envs.world import MOST_TEXT
 
 INVALID = {"error": "Invalid structured output format"}
 BRACES = re.compile("{+|}+")
@@ -42,7 +43,9 @@ class ReActStep:
 
 
 def parse_step(text: str, strict: bool = True) -> ReActStep | None:
-    """The step in a message, or None if its format is invalid."""
+    """The step in a message, or None if its format is invalid, or if the message is longer than `MOST_TEXT`."""
+    if len(text) > MOST_TEXT:
+        return None
     try:
         step = _by_counting_braces(text) if strict else _by_json_decoder(text)
         given = step["action_input"]

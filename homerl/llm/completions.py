@@ -6,6 +6,7 @@ of a surrogate pair, which no file could hold.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -15,7 +16,8 @@ from typing import Any, TypeVar
 
 from openai import APIConnectionError, APIResponseValidationError, APIStatusError, APITimeoutError
 from openai.types import CompletionUsage
-from openai.types.chat import ChatCompletionMessage
+from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+from openai.types.chat.chat_completion_message_function_tool_call import Function
 
 from homerl.play.messages import plain_text
 
@@ -28,10 +30,12 @@ LONGEST_REASON = 160  # characters of a server's message
 
 
 def checked(answer: Any, kind: type[Kind]) -> Kind:
-    """Return the answer with its texts made plain and its usage filled up with zeros; raise `ValueError` if its shape or its
+    """Return the answer with its texts made plain, and its usage and calls filled up; raise `ValueError` if its shape or its
     usage is not that of `kind`.
     """
     choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
+    for choice in choices if isinstance(choices, list) else ():
+        _fill_calls(getattr(getattr(choice, "message", None), "tool_calls", None))
     if not isinstance(answer, kind) or not isinstance(choices, list) or not choices or not all(map(_whole, choices)):
         raise ValueError("the answer is no completion")
     if not _counts(usage):
@@ -58,6 +62,17 @@ def _counts(usage: Any) -> bool:
 def _fill(usage: CompletionUsage) -> None:
     usage.prompt_tokens, usage.completion_tokens, total = (getattr(usage, name, None) or 0 for name in COUNTS)
     usage.total_tokens = total or usage.prompt_tokens + usage.completion_tokens
+
+
+def _fill_calls(calls: Any) -> None:
+    """Number calls without an id, and write arguments as JSON where a server gave an object, null or none at all."""
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        function = getattr(call, "function", None)
+        given = getattr(function, "arguments", None)
+        if isinstance(function, Function) and (given is None or isinstance(given, dict)):
+            function.arguments = json.dumps(given or {})
+        if isinstance(call, ChatCompletionMessageFunctionToolCall) and getattr(call, "id", None) is None:
+            call.id = f"call_{number}"
 
 
 def _whole(choice: Any) -> bool:

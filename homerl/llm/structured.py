@@ -17,7 +17,7 @@ from envs.model import Model
 from homerl.llm.endpoint import Endpoint, derived_seed
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import RequestRefused
-from homerl.play.messages import FENCE, parse_json
+from homerl.play.messages import parse_json, unfenced
 
 Shape = TypeVar("Shape", bound=Model)
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
@@ -52,7 +52,7 @@ class StructuredClient:
         for attempt in range(2):
             said = await self._said(messages, shape, derived_seed(seed, shape.__name__, attempt), temperature)
             try:
-                return shape.model_validate(parse_json(FENCE.sub(r"\1", said.strip())))
+                return shape.model_validate(parse_json(unfenced(said)))
             except (ValidationError, ValueError, RecursionError) as error:
                 fault = _in_words(error)
                 again = AGAIN.format(error=fault)

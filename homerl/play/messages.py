@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from envs.messages import Message, tool_call
-from envs.world import MOST_LEVELS, Action, ToolCall
+from envs.world import MOST_LEVELS, MOST_TEXT, Action, ToolCall
 from homerl.language import signs
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 MARK = "homerl's training chat template"  # the first words of the template
 NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
-CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
-
-FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
+CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.S)  # white space beside a group would take quadratic time
+FENCE = "```"
 TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
 PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
@@ -57,18 +56,32 @@ def _can_be_encoded(text: str) -> bool:
 
 def parse_json(text: str) -> Any:
     """Parse JSON that a model wrote, without lone surrogates. Raises `ValueError` or `RecursionError`, as `json.loads`
-    does.
+    does; the first also for a text longer than `MOST_TEXT`, which is not read.
     """
-    value = json.loads(text)
+    value = _loads(text)
     escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
     plain = not escaped and _can_be_encoded(text)
     return value if plain else json.loads(plain_text(json.dumps(value, ensure_ascii=False)))
 
 
+def _loads(text: str) -> Any:
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"it is longer than {MOST_TEXT} characters")
+    return json.loads(text)
+
+
+def unfenced(text: str) -> str:
+    """The text without the code fence that a model may put around JSON, and without white space around it."""
+    text = text.strip()
+    if len(text) >= 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE):
+        return text[len(FENCE) : -len(FENCE)].removeprefix("json").strip()
+    return text
+
+
 def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
     try:
-        answer = parse_json(FENCE.sub(r"\1", text.strip()))
+        answer = parse_json(unfenced(text))
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
     return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
@@ -192,7 +205,7 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
     calls = []
     for block in blocks:
         try:
-            data = json.loads(block)
+            data = _loads(block.strip())
             call = tool_call(_word(data["name"]), _object(data["arguments"]))
             json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
             calls.append(call)

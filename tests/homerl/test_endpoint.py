@@ -111,6 +111,22 @@ def test_an_answer_of_another_shape_is_garbage(what):
     assert isinstance(error, InfraError) and server.served["garbage"] == endpoint.usage.retries == 2
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [('"arguments": null', {}), ('"arguments": {"spid": "1"}', {"spid": "1"}), ('"arguments": "{}"', {}), ("", {})],
+    ids=["null", "an object", "text", "left out"],
+)
+@pytest.mark.parametrize("id", ['"id": null, ', '"id": "c1", ', ""], ids=["no id", "an id", "id left out"])
+def test_calls_are_read_as_servers_write_them(written, read, id):
+    call = f'{{{id}"type": "function", "function": {{"name": "query_spec"{written and ", "}{written}}}}}'
+    said = f'{{"role": "assistant", "content": null, "tool_calls": [{call}]}}'
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said)]) as server:
+        endpoint = Endpoint([server.url], "scripted")
+        (reply,) = asyncio.run(LLMAgent(endpoint).propose(Observation("b", tuple(ASK), ())))
+    (made,) = reply.message["tool_calls"]
+    assert made["id"] == ("c1" if "c1" in id else "call_0") and parse_json(made["function"]["arguments"]) == read
+
+
 @pytest.mark.parametrize("usage", ["null", "{}", '{"prompt_tokens": 5}', '{"prompt_tokens": 5, "completion_tokens": null}'])
 def test_a_usage_of_which_parts_are_missing_counts_as_far_as_it_goes(usage):
     async def heard(url):

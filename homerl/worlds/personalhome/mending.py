@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.play.messages import FENCE, parse_json
+from homerl.play.messages import parse_json, unfenced
 
 MOST_STARTS = 32  # places at which JSON may begin in a text
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|$)", re.S)
@@ -42,7 +42,7 @@ def find_json(text: str, fits: Callable[[Any], bool]) -> Found | None:
     if whole is not None and fits(whole):
         return Found(whole)
     bare = THOUGHTS.sub("", text).strip()
-    inside = FENCE.sub(r"\1", bare)
+    inside = unfenced(bare)
     fence = ("code fence",) if inside != bare else ()
     thoughts = ("text around",) if bare != text.strip() else ()
     found = None
