@@ -20,6 +20,7 @@ from envs.world import MOST_TEXT
 INVALID = {"error": "Invalid structured output format"}
 BRACES = re.compile("{+|}+")
 MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
+LONGEST_POLL = 8  # seconds
 RESPONSE_SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("thought", "action", "action_input")},
@@ -40,6 +41,11 @@ class ReActStep:
     def call(self) -> dict[str, Any]:
         """The step as an action of the world. The name `finish` is recognised in any case."""
         return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
+
+
+def poll_seconds(number: int) -> int:
+    """The seconds that pass before a status query of a workflow is answered, by its number: 0, 1, 2, 4, 8, 8..."""
+    return 0 if number < 2 else min(2 ** (number - 2), LONGEST_POLL)
 
 
 def parse_step(text: str, strict: bool = True) -> ReActStep | None:

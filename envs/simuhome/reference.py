@@ -1,24 +1,26 @@
 """The reference agent: the calls that solve a feasible episode that a rule decides, in order.
 
+A device's attributes depend on one another in ways that no order fits: a mode is refused while a machine runs, power that is
+switched off takes a level with it. So plans are tried in forks of the home, the usual one first, until one meets the goal.
+
 Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
 - What must hold at a time is scheduled a little earlier, because the effect of a workflow is only seen after its tick; and
   what takes time is scheduled earlier by that time.
 - A goal's calls are made for the home as the workflows of earlier goals, and the calls before them, will leave it.
-- A goal that holds anyway has no call.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
+from itertools import chain, islice, permutations
 from typing import Any
 
-from envs.simuhome import passage, tools, workflows
+from envs.simuhome import evaluate, passage, tools, workflows
 from envs.simuhome.clusters.thermostat import DEADBAND
-from envs.simuhome.clusters.vacuum import DOCKED, IDLE, STOPPED
+from envs.simuhome.clusters.vacuum import IDLE
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.home import Device, Home
@@ -26,14 +28,17 @@ from envs.simuhome.service import HEAT_PUMP_RANGES
 from envs.simuhome.spec import Struct
 
 Action = dict[str, Any]
-LEAD_SECONDS = 5  # how much earlier than its goal a workflow runs
-# A vacuum that is called home seeks its charger for 10 s and docks for 5 s. Then it is stopped.
+Path = tuple[str, str]  # cluster and attribute
+SWITCH: Path = ("OnOff", "OnOff")
+LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
 DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
-SECONDS_UNTIL = {STOPPED: 16, DOCKED: 8}  # docked from 3 s before its goal is due until 2 s after
+LONGEST = 40  # seconds within which a device does what it was told to
+MOST_PLANS = 120  # ways to set a device's attributes that are tried
 ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
-# Clusters are set in this order, since a device may need power or a mode first. All others follow.
-SET_ORDER = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
+# Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
+SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
+SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
 
 
 def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
@@ -49,33 +54,55 @@ def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
     return [*looks, *acts, {"name": "finish", "answer": "Done."}]
 
 
-def schedule_calls(home: Home, goals: Iterable[GoalSpec]) -> Iterator[Action]:
+def schedule_calls(home: Home, goals: Sequence[GoalSpec]) -> Iterator[Action]:
     """For each goal, the calls that schedule workflows, which make its targets hold just before the goal is due."""
-    goals = list(goals)
-    calls: dict[int, list[Action]] = {}
-    then = home.fork()
-    for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
-        due = due_time_of(goals[index]).at_tick / 10
-        passage.advance(then, 10 * int(due - LEAD_SECONDS) - 1)
-        calls[index] = _schedule_calls(then, goals[index], due)
-        for act in calls[index]:
-            if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.seconds):
-                workflows.schedule_workflow(then, act["start_time"], act["steps"])
+    tried = (_calls_by_goal(home, goals, lead) for lead in LEADS)
+    usual = next(tried)
+    met = (calls for calls in chain((usual,), tried) if all(evaluate.timed_goals(goals, _scheduled(home, *calls.values()))))
+    calls = next(met, usual)
     return (act for index in range(len(goals)) for act in calls[index])
 
 
-def _schedule_calls(home: Home, goal: GoalSpec, due: float) -> list[Action]:
-    """The calls for a goal that is due after so many seconds; none if it holds anyway. `home` is as it will be then.
+def _calls_by_goal(home: Home, goals: Sequence[GoalSpec], lead: int) -> dict[int, list[Action]]:
+    """The calls for each goal, by its index. They are made in the order in which goals are due."""
+    calls: dict[int, list[Action]] = {}
+    for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
+        calls[index] = _calls_of_goal(_scheduled(home, *calls.values()), goals[index], lead)
+    return calls
+
+
+def _scheduled(home: Home, *calls: Iterable[Action]) -> Home:
+    """A fork of the home in which these workflows wait."""
+    then = home.fork()
+    for act in chain(*calls):
+        if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.seconds):
+            workflows.schedule_workflow(then, act["start_time"], act["steps"])
+    return then
+
+
+def _calls_of_goal(home: Home, goal: GoalSpec, lead: int) -> list[Action]:
+    """The calls that schedule a goal's workflows. Each target's are made for the home as it is when they run.
 
     Targets with parts that must wait for one another have a workflow for each part.
     """
-    lead = LEAD_SECONDS + max((_seconds_to_hold(home, target) for target in goal.targets), default=0)
+    due = due_time_of(goal).at_tick / 10
     by_lead: dict[int, list[Action]] = {}
     for target in goal.targets:
-        for later, part in enumerate(reversed(fulfil_asserts(home, target.device_id, target.asserts))):
+        parts, before = _planned(home, target, due - lead, lead)
+        if before != lead:  # what takes time begins earlier, and the home may be another then
+            parts, before = _planned(home, target, due - before, lead)
+        for later, part in enumerate(reversed(parts)):
             steps = [{"tool": act["name"], "args": arguments_of(act)} for act in part]
-            by_lead.setdefault(lead + later * DOCKING_SECONDS, []).extend(steps)
-    return [_schedule_call(home, due - lead, steps) for lead, steps in sorted(by_lead.items(), reverse=True) if steps]
+            by_lead.setdefault(before + later * DOCKING_SECONDS, []).extend(steps)
+    return [_schedule_call(home, due - before, steps) for before, steps in sorted(by_lead.items(), reverse=True) if steps]
+
+
+def _planned(home: Home, target: TargetDevice, seconds: float, lead: int) -> tuple[list[list[Action]], int]:
+    """(the calls for a target in a home after so many seconds, how long before its goal is due they are made)."""
+    then = home.fork()
+    passage.advance(then, max(then.tick, 10 * int(seconds) - 1))
+    parts = fulfil_asserts(then, target.device_id, target.asserts)
+    return parts, _lead(then, parts, target, lead)
 
 
 def _schedule_call(home: Home, seconds: float, steps: list[Action]) -> Action:
@@ -83,10 +110,32 @@ def _schedule_call(home: Home, seconds: float, steps: list[Action]) -> Action:
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
-def _seconds_to_hold(home: Home, target: TargetDevice) -> int:
-    """How long it takes until asserts hold after their calls were made."""
-    wanted = [one.value for one in target.asserts if one.attribute.endswith("RVCOperationalState.OperationalState")]
-    return max((SECONDS_UNTIL.get(state, 0) for state in wanted), default=0) if home.device(target.device_id) else 0
+def _lead(home: Home, parts: list[list[Action]], target: TargetDevice, lead: int) -> int:
+    """How many seconds before a target's goal is due the last calls are made.
+
+    What holds for a while only, such as that a vacuum is docked before it stops, shall hold from as long before to as long
+    after.
+    """
+    then = _played(home, parts)
+    if then is None or _stays(then, target, 2 * lead):
+        return lead
+    passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
+    holds = [evaluate.asserts_hold(then, target.device_id, target.asserts) for _ in _seconds(then, LONGEST)]
+    first = next((second for second, held in enumerate(holds) if held), 0)
+    last = next((second for second, held in enumerate(holds) if second > first and not held), None)
+    if last is not None and last < first + 2 * lead:
+        return math.ceil((first + last) / 2)
+    return lead + first + bool(first)
+
+
+def _stays(home: Home, target: TargetDevice, seconds: int) -> bool:
+    """Whether a target's asserts hold at once, and after so many seconds."""
+    then = home.fork()
+    for ticks in (evaluate.SETTLE_TICKS, round(seconds / then.interval)):
+        passage.advance(then, then.tick + ticks)
+        if not evaluate.asserts_hold(then, target.device_id, target.asserts):
+            return False
+    return True
 
 
 # Commands and writes
@@ -95,8 +144,8 @@ def _seconds_to_hold(home: Home, target: TargetDevice) -> int:
 class DeviceCalls:
     """Builds calls for one device."""
 
-    def __init__(self, home: Home, device: Device) -> None:
-        self.home, self.device = home, device
+    def __init__(self, home: Home, device: Device, writes: bool = False) -> None:
+        self.home, self.device, self.writes = home, device, writes
 
     def read(self, cluster: str, attribute: str) -> Any:
         """The present value of an attribute."""
@@ -137,18 +186,24 @@ class DeviceCalls:
     def exact_setpoint(self, mode: int, target: int) -> list[Action]:
         """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
         away = self._clear(mode, target)
-        if away and (target - self.read("Thermostat", SETPOINTS[mode])) % 10 == 0:
+        if away and self.is_tenths_away(mode, target) and not self.writes:
             return self.setpoint(mode, target)
         return [*away, self.write("Thermostat", SETPOINTS[mode], target)]
+
+    def is_tenths_away(self, mode: int, target: int) -> bool:
+        """Whether a setpoint can be moved to `target`."""
+        return (target - self.read("Thermostat", SETPOINTS[mode])) % 10 == 0
 
     def _clear(self, mode: int, target: float) -> list[Action]:
         """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
         now, other = (self.read("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
         if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
             return []
-        if mode:
-            return [self._move(0, math.floor((min(now, target) - DEADBAND - other) / 10))]
-        return [self._move(1, math.ceil((max(now, target) + DEADBAND - other) / 10))]
+        away = min(now, target) - DEADBAND if mode else max(now, target) + DEADBAND
+        if self.writes:
+            return [self.write("Thermostat", SETPOINTS[1 - mode], away)]
+        tenths = (away - other) / 10
+        return [self._move(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
 
     def _move(self, mode: int, tenths: int) -> Action:
         return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
@@ -162,29 +217,42 @@ def arguments_of(act: Action) -> dict[str, Any]:
     return {key: value for key, value in act.items() if key != "name"}
 
 
-def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> list[list[Action]]:
-    """The calls that make a device's asserts hold, in parts.
+def fulfil_asserts(home: Home, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
+    """The calls that make a device's asserts hold, in parts: of the plans that are tried, the first that does so.
 
     A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
     """
-    device, then = home.device(device_id), home.fork()  # as the calls so far leave it
+    device = home.device(device_id)
     if device is None:
         return []
     wanted = _wanted(asserts)
-    calls, clusters = DeviceCalls(then, device), {cluster for cluster, _ in wanted}
-    off_last = wanted.get(("OnOff", "OnOff")) in (False, 0)
-    order = [*(SET_ORDER[1:] if off_last else SET_ORDER), None, *(SET_ORDER[:1] if off_last else ())]
-    ordered = sorted(wanted, key=lambda path: order.index(path[0] if path[0] in order else None))
-    starts = wanted.get(("OperationalState", "OperationalState")) == 1
-    if starts:
-        prepare = [*calls.switch_on(), calls.command("OperationalState", "Stop")]
-    elif ("OnOff", "OnOff") in wanted and not off_last:
-        prepare = []
-    else:
-        prepare = calls.switch_on() if _needs_power(calls, clusters) else []
+    plans = (_plan(home, device, wanted, order, writes) for writes in (False, True) for order in _orders(wanted))
+    usual = next(plans)
+    tried = chain((usual,), islice(plans, MOST_PLANS))
+    return next((parts for parts in tried if seconds_until(_played(home, parts), device_id, asserts) is not None), usual)
+
+
+def _orders(wanted: Mapping[Path, Any]) -> Iterator[list[Path]]:
+    """The orders in which attributes may be set, the usual one first."""
+    off_last = wanted.get(SWITCH) in (False, 0)
+    first, last = (SET_FIRST[1:], (*SET_LAST, "OnOff")) if off_last else (SET_FIRST, SET_LAST)
+    order = [*first, None, *last]
+    usual = sorted(wanted, key=lambda path: order.index(path[0] if path[0] in order else None))
+    yield from map(list, permutations(usual))
+
+
+def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequence[Path], writes: bool) -> list[list[Action]]:
+    """The calls that set attributes in this order, each for the home as those before it leave it.
+
+    With `writes`, setpoints are written and never moved.
+    """
+    then = home.fork()
+    calls = DeviceCalls(then, device, writes)
     parts: list[list[Action]] = [[]]
-    for act in chain(prepare, (act for path in ordered for act in _set_attribute(calls, *path, wanted[path]))):
-        refused = tools.is_refused(tools.call_tool(then, act["name"], arguments_of(act)))
+    for act in chain(
+        _prepare(calls, wanted, order), (act for path in order for act in _set_attribute(calls, *path, wanted[path]))
+    ):
+        refused = _is_refused(then, act)
         if refused and parts[-1] and device.type.name == "rvc":
             passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
             tools.call_tool(then, act["name"], arguments_of(act))
@@ -193,9 +261,60 @@ def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert
     return parts
 
 
-def _wanted(asserts: Iterable[AttributeAssert]) -> dict[tuple[str, str], Any]:
+def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], order: Sequence[Path]) -> list[Action]:
+    """What comes before any attribute is set: the power, and that a machine which shall run begins anew."""
+    if wanted.get(("OperationalState", "OperationalState")) == 1:
+        return [*calls.switch_on(), calls.command("OperationalState", "Stop")]
+    if order[0] == SWITCH or wanted.get(SWITCH):
+        return []
+    return calls.switch_on() if _needs_power(calls, {cluster for cluster, _ in wanted}) else []
+
+
+def _played(home: Home, parts: Iterable[Iterable[Action]]) -> Home | None:
+    """The home after the calls of a plan; None if one of them is refused."""
+    then = home.fork()
+    for number, part in enumerate(parts):
+        if number:
+            passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
+        if any(_is_refused(then, act) for act in part):
+            return None
+    return then
+
+
+def seconds_until(home: Home | None, device_id: str, asserts: Sequence[AttributeAssert]) -> int | None:
+    """The seconds after which asserts hold of a device, if nothing more is done.
+
+    None if they do not hold within `LONGEST`, or if there is no home.
+    """
+    if home is None:
+        return None
+    then = home.fork()
+    passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
+    held = (second for second in _seconds(then, LONGEST) if evaluate.asserts_hold(then, device_id, asserts))
+    return next(held, None)
+
+
+def seconds_until_taken(home: Home, act: Action) -> int | None:
+    """The seconds after which a call is not refused, if nothing is done before; None if it is within `LONGEST`."""
+    then = home.fork()
+    return next((second for second in _seconds(then, LONGEST) if not _is_refused(then.fork(), act)), None)
+
+
+def _is_refused(home: Home, act: Action) -> bool:
+    """Make a call, and say whether it is refused."""
+    return tools.is_refused(tools.call_tool(home, act["name"], arguments_of(act)))
+
+
+def _seconds(home: Home, most: int) -> Iterator[int]:
+    """Let the home live second by second, from now on."""
+    for second in range(most):
+        yield second
+        passage.advance(home, home.tick + max(1, round(1 / home.interval)))
+
+
+def _wanted(asserts: Iterable[AttributeAssert]) -> dict[Path, Any]:
     """What is wanted, by cluster and attribute. Of a structure it is an object with the members that are asserted."""
-    wanted: dict[tuple[str, str], Any] = {}
+    wanted: dict[Path, Any] = {}
     for one in asserts:
         _, cluster, attribute, *member = one.attribute.split(".")
         if member:
@@ -218,13 +337,17 @@ def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any)
         case "OnOff", _:
             yield calls.command("OnOff", "On" if value else "Off")
         case "LevelControl", "CurrentLevel":
-            yield calls.command("LevelControl", "MoveToLevel", Level=value)
-        case "WindowCovering", _:
+            options = {"OptionsMask": 1, "OptionsOverride": 1} if calls.is_off else {}
+            yield calls.command("LevelControl", "MoveToLevel", Level=value, **options)
+        case "FanControl", "PercentCurrent" | "SpeedCurrent":
+            yield calls.write("FanControl", attribute.replace("Current", "Setting"), value)
+        case "WindowCovering", "CurrentPositionLiftPercent100ths" | "TargetPositionLiftPercent100ths":
             yield calls.command("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
         case "TemperatureControl", _:
             yield calls.command("TemperatureControl", "SetTemperature", target_temperature=value)
         case "Thermostat", "OccupiedHeatingSetpoint":
-            yield from calls.setpoint(0, value)
+            moved = calls.is_tenths_away(0, value) and not calls.writes
+            yield from calls.setpoint(0, value) if moved else calls.exact_setpoint(0, value)
         case "Thermostat", "OccupiedCoolingSetpoint":
             yield from calls.exact_setpoint(1, value)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
@@ -274,6 +397,8 @@ def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
         yield calls.command("RVCRunMode", "ChangeToMode", new_mode=2)
     if state == 2 and now != 2:
         yield calls.command("RVCOperationalState", "Pause")
+    if now == 0 and state in (64, 66):
+        yield calls.command("RVCOperationalState", "GoHome")
 
 
 def _set_playback_state(calls: DeviceCalls, state: int) -> Iterator[Action]:

@@ -61,6 +61,13 @@ def outcome(file, strict, style="stepwise"):
     return asyncio.run(play(episode, SimuHomeExpert(styles={style: 1.0}), ScriptedUser()))
 
 
+def heats(*wanted):
+    """A heat pump, whose thermostat is on its fourth endpoint, and what must hold of it."""
+    asserts = [{"attribute": f"4.Thermostat.{key}", "value": value} for key, value in wanted]
+    return {"device_id": "d0", "room_id": "kitchen", "asserts": asserts}
+
+
+VACUUM, MACHINE = "RVCOperationalState__OperationalState", "OperationalState__OperationalState"
 PLAYS = {"MediaPlayback__CurrentState": 0}
 STOPPED = {"RVCOperationalState__OperationalState": 0}
 REACHABLE = {
@@ -102,6 +109,43 @@ REACHABLE = {
     "a vacuum that docks": episode("qt4-1", [due(3, wants(RVCOperationalState__OperationalState=66))], ("rvc", CLEANING)),
     "a vacuum that has stopped": episode("qt4-1", [due(3, wants(**STOPPED))], ("rvc", {})),
     "a TV that does not play": episode("qt4-1", [due(3, wants(MediaPlayback__CurrentState=2))], ("tv", ON)),
+    "an idle vacuum that seeks its charger": episode("qt3", [wants(**{VACUUM: 64})], ("rvc", {})),
+    "an idle vacuum that docks": episode("qt4-1", [due(3, wants(**{VACUUM: 66}))], ("rvc", {})),
+    "a vacuum that docks at once": episode("qt3", [wants(**{VACUUM: 66})], ("rvc", CLEANING)),
+    "an idle vacuum that docks at once": episode("qt3", [wants(**{VACUUM: 66})], ("rvc", {})),
+    "a vacuum that cleans, and how": episode(
+        "qt3", [wants(RVCRunMode__CurrentMode=2, RVCCleanMode__CurrentMode=2)], ("rvc", {})),
+    "a vacuum that runs, and how": episode("qt3", [wants(**{VACUUM: 1}, RVCCleanMode__CurrentMode=2)], ("rvc", {})),
+    "a vacuum that pauses on its map": episode("qt3", [wants(**{VACUUM: 2}, RVCRunMode__CurrentMode=3)], ("rvc", {})),
+    "a vacuum that starts, stops and starts": episode(
+        "qt4-1", [due(2, wants(**{VACUUM: 1})), due(3, wants(**STOPPED)), due(5, wants(**{VACUUM: 1}))], ("rvc", {})),
+    "a vacuum that stops and starts": episode(
+        "qt4-1", [due(3, wants(**STOPPED)), due(5, wants(**{VACUUM: 1}))], ("rvc", CLEANING)),
+    "a dishwasher that runs, and how": episode(
+        "qt3", [wants(**{MACHINE: 1}, DishwasherMode__CurrentMode=2)], ("dishwasher", ON)),
+    "a dishwasher that runs by then, and how": episode(
+        "qt4-1", [due(3, wants(**{MACHINE: 1}, DishwasherMode__CurrentMode=2))], ("dishwasher", ON)),
+    "a washer that runs, and spins": episode(
+        "qt3", [wants(**{MACHINE: 1}, LaundryWasherControls__SpinSpeedCurrent=2)], ("laundry_washer", ON)),
+    "a washer that runs, and rinses": episode(
+        "qt3", [wants(**{MACHINE: 1}, LaundryWasherControls__NumberOfRinses=2)], ("laundry_washer", ON)),
+    "a washer that pauses, and spins": episode(
+        "qt3", [wants(**{MACHINE: 2}, LaundryWasherControls__SpinSpeedCurrent=2)], ("laundry_washer", ON)),
+    "warmer to the hundredth": episode("qt3", [wants(Thermostat__OccupiedHeatingSetpoint=2255)], ("air_conditioner", ON)),
+    "a heat pump that heats": episode(
+        "qt3", [heats(("SystemMode", 4), ("OccupiedHeatingSetpoint", 2400))], ("heat_pump", {})),
+    "both setpoints of a heat pump": episode(
+        "qt3", [heats(("OccupiedCoolingSetpoint", 1800), ("OccupiedHeatingSetpoint", 1200))], ("heat_pump", {})),
+    "a fan's speed and mode": episode("qt3", [wants(FanControl__PercentSetting=50, FanControl__FanMode=2)], ("fan", ON)),
+    "how fast a fan turns": episode("qt3", [wants(FanControl__PercentCurrent=50)], ("fan", ON)),
+    "a dryer that is off, and how dry": episode(
+        "qt3", [wants(LaundryDryerControls__SelectedDrynessLevel=2, OnOff__OnOff=False)], ("laundry_dryer", ON)),
+    "a light that is off, and its level": episode(
+        "qt3", [wants(LevelControl__CurrentLevel=40, OnOff__OnOff=False)], ("dimmable_light", ON)),
+    "where a blind is": episode(
+        "qt3", [wants(WindowCovering__CurrentPositionLiftPercent100ths=5000)], ("window_covering_controller", {})),
+    "a light that is on for three seconds": episode(
+        "qt4-1", [due(2, wants(OnOff__OnOff=True)), due(2.05, wants(OnOff__OnOff=False))], ("on_off_light", {})),
     "a TV that plays": episode("qt4-1", [due(3, wants(**PLAYS))], ("tv", ON | {"1.MediaPlayback.CurrentState": 0})),
 }  # fmt: skip
 

@@ -22,17 +22,25 @@ from typing import Any
 from envs.messages import Message, call_message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
-from envs.simuhome.clusters.vacuum import DOCKED, SEEKING, STOPPED
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
-from envs.simuhome.reference import Action, moving_calls, reference_calls
+from envs.simuhome.react import MAX_POLLS, poll_seconds
+from envs.simuhome.reference import (
+    Action,
+    arguments_of,
+    moving_calls,
+    reference_calls,
+    seconds_until,
+    seconds_until_taken,
+)
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.messages import calls_of
 from homerl.play.situation import Reply
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
+ACTS = ("execute_command", "write_attribute")
 
 
 def expert_plan(
@@ -82,7 +90,7 @@ def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
     for group in sorted(alone, key=len):
         twin = home.fork()
         for act in group:
-            tools.call_tool(twin, act["name"], {key: value for key, value in act.items() if key != "name"})
+            tools.call_tool(twin, act["name"], arguments_of(act))
         if evaluate.variable_moved(goal, evaluate.final_state(twin), untouched):
             return group
     return acts
@@ -109,36 +117,32 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
-def waiting_call(file: EpisodeFile, home: Home, act: Action) -> Action | None:
-    """The call that lets time pass before `act`, where QT3 needs a vacuum that has come home; None if nothing is waited for.
+def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
+    """The call that lets time pass before `act`, where QT3 needs that something has ended; None if nothing is waited for.
 
-    Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end.
+    Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end, and
+    would repeat the `last` call. Of several workflows, that is asked which makes the most of the time that is left.
     """
+    file, home, polls = situation.file, situation.home, situation.polls
     if not (file.decided_by_rule and file.meta.query_type == "qt3"):
         return None
-    coming = (goal.device_id for goal in file.eval.goals if _comes_home(goal, home, act))
-    if (vacuum := next(coming, None)) is None:
+    if not (left := _seconds_left(file.eval.goals, home, act)):
         return None
-    if home.workflows:
-        return {"name": "get_workflow_status", "workflow_id": home.workflows[-1].id}
+    waits = [(poll_seconds(polls[flow.id] + 1), flow.id) for flow in home.workflows if polls[flow.id] < MAX_POLLS]
+    if fitting := [wait for wait in waits if wait[0] <= left]:
+        return {"name": "get_workflow_status", "workflow_id": max(fitting, key=lambda wait: wait[0])[1]}
     at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
-    place = {"device_id": vacuum, "endpoint_id": 1, "cluster_id": "RVCOperationalState", "command_id": "GoHome", "args": {}}
-    steps = [{"tool": "execute_command", "args": place}]
+    steps = [{"tool": last["name"], "args": arguments_of(last)}]
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
-def _comes_home(goal: GoalSpec, home: Home, act: Action) -> bool:
-    """Whether a goal's vacuum is on its way home, and must have come before `act`: a task of its own, or the end."""
-    device = home.device(goal.device_id)
-    if device is None or device.type.name != "rvc":
-        return False
-    state = home.view(goal.device_id, "RVCOperationalState")["OperationalState"]
-    if act["name"] == "finish":
-        stops = any(
-            a.attribute.endswith("RVCOperationalState.OperationalState") and a.value == STOPPED for a in goal.asserts
-        )
-        return stops and state in (SEEKING, DOCKED)
-    return state == SEEKING and (act.get("device_id"), act.get("cluster_id")) == (goal.device_id, "RVCRunMode")
+def _seconds_left(goals: Sequence[GoalSpec], home: Home, act: Action) -> int:
+    """The seconds after which `act` is taken, or after which `finish` meets the goals; 0 if that is now or never."""
+    if act["name"] in ACTS:
+        return seconds_until_taken(home, act) or 0
+    if act["name"] != "finish":
+        return 0
+    return max((seconds_until(home, goal.device_id, goal.asserts) or 0 for goal in goals), default=0)
 
 
 def acting_message(*acts: Action) -> Message:
@@ -180,7 +184,8 @@ class SimuHomeExpert:
         situation = episode.situation
         parts, made = self._plan(situation), calls_in(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
-        if asked := waiting_call(situation.file, situation.home, rest[0]):
+        acts = [act for part in parts for act in part if act["name"] in ACTS]
+        if acts and (asked := waiting_call(situation, rest[0], acts[-1])):
             rest = [asked]
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)

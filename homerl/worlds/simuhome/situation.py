@@ -26,7 +26,7 @@ from envs.simuhome.env import SimuHome
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home
-from envs.simuhome.react import MAX_FAILURES, MAX_POLLS
+from envs.simuhome.react import MAX_FAILURES, MAX_POLLS, poll_seconds
 from envs.world import Action
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.simuhome.answers import goals_answered, stray_changes
@@ -56,7 +56,6 @@ def _in_words(goal: Mapping[str, Any], case: str) -> str:
 
 
 TICKS_PER_SECOND = 10
-LONGEST_POLL = 8  # seconds
 
 
 @dataclass
@@ -168,8 +167,8 @@ class SimuHomeSituation(Situation):
         self.polls[flow] += 1
         if self.polls[flow] > MAX_POLLS:
             self.broken_rule = "polls"
-        elif self.polls[flow] > 1:
-            self.wait(min(2 ** (self.polls[flow] - 2), LONGEST_POLL))
+        elif seconds := poll_seconds(self.polls[flow]):
+            self.wait(seconds)
 
     def _note(self, action: Action, blocked: Mapping[str, str] | None) -> None:
         call = AgentCall(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
