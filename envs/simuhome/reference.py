@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain, islice, permutations
-from typing import Any
+from typing import Any, Literal
 
 from envs.simuhome import evaluate, passage, tools, workflows
 from envs.simuhome.clusters.thermostat import DEADBAND
@@ -33,7 +33,13 @@ SWITCH: Path = ("OnOff", "OnOff")
 LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
 DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
 LONGEST = 40  # seconds within which a device does what it was told to
-MOST_PLANS = 120  # ways to set a device's attributes that are tried
+MOST_PLANS = 120  # of a device that are tried
+Way = Literal["usual", "writing", "toggling"]  # how attributes are set: by commands, by writes instead, by `Toggle`
+WAYS: tuple[Way, ...] = ("usual", "writing", "toggling")
+WRITTEN = (  # clusters whose attributes can be written as well, also values that no command takes
+    "LaundryWasherMode", "DishwasherMode", "RVCRunMode", "RVCCleanMode", "RTCCMode", "Channel", "TemperatureControl",
+    "WindowCovering",
+)  # fmt: skip
 ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 # Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
@@ -144,8 +150,8 @@ def _stays(home: Home, target: TargetDevice, seconds: int) -> bool:
 class DeviceCalls:
     """Builds calls for one device."""
 
-    def __init__(self, home: Home, device: Device, writes: bool = False) -> None:
-        self.home, self.device, self.writes = home, device, writes
+    def __init__(self, home: Home, device: Device, way: Way = "usual") -> None:
+        self.home, self.device, self.way = home, device, way
 
     def read(self, cluster: str, attribute: str) -> Any:
         """The present value of an attribute."""
@@ -186,7 +192,7 @@ class DeviceCalls:
     def exact_setpoint(self, mode: int, target: int) -> list[Action]:
         """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
         away = self._clear(mode, target)
-        if away and self.is_tenths_away(mode, target) and not self.writes:
+        if away and self.is_tenths_away(mode, target) and self.way != "writing":
             return self.setpoint(mode, target)
         return [*away, self.write("Thermostat", SETPOINTS[mode], target)]
 
@@ -200,7 +206,7 @@ class DeviceCalls:
         if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
             return []
         away = min(now, target) - DEADBAND if mode else max(now, target) + DEADBAND
-        if self.writes:
+        if self.way == "writing":
             return [self.write("Thermostat", SETPOINTS[1 - mode], away)]
         tenths = (away - other) / 10
         return [self._move(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
@@ -226,7 +232,7 @@ def fulfil_asserts(home: Home, device_id: str, asserts: Sequence[AttributeAssert
     if device is None:
         return []
     wanted = _wanted(asserts)
-    plans = (_plan(home, device, wanted, order, writes) for writes in (False, True) for order in _orders(wanted))
+    plans = (_plan(home, device, wanted, order, way) for way in WAYS for order in _orders(wanted))
     usual = next(plans)
     tried = chain((usual,), islice(plans, MOST_PLANS))
     return next((parts for parts in tried if seconds_until(_played(home, parts), device_id, asserts) is not None), usual)
@@ -241,17 +247,16 @@ def _orders(wanted: Mapping[Path, Any]) -> Iterator[list[Path]]:
     yield from map(list, permutations(usual))
 
 
-def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequence[Path], writes: bool) -> list[list[Action]]:
-    """The calls that set attributes in this order, each for the home as those before it leave it.
-
-    With `writes`, setpoints are written and never moved.
-    """
+def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequence[Path], way: Way) -> list[list[Action]]:
+    """The calls that set attributes in this order and way, each for the home as those before it leave it."""
     then = home.fork()
-    calls = DeviceCalls(then, device, writes)
+    calls = DeviceCalls(then, device, way)
     parts: list[list[Action]] = [[]]
     for act in chain(
         _prepare(calls, wanted, order), (act for path in order for act in _set_attribute(calls, *path, wanted[path]))
     ):
+        if any(act in part for part in parts):  # an agent that follows a plan makes each call of it once
+            continue
         refused = _is_refused(then, act)
         if refused and parts[-1] and device.type.name == "rvc":
             passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
@@ -334,8 +339,14 @@ def _needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
 
 def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any) -> Iterator[Action]:
     match cluster, attribute:
+        case "OnOff", _ if calls.way == "toggling" and calls.is_off is bool(value):
+            yield calls.command("OnOff", "Toggle")
         case "OnOff", _:
             yield calls.command("OnOff", "On" if value else "Off")
+        case "LaundryWasherControls", _ if calls.way == "toggling" and value is None:  # as after it was switched off
+            yield from (*calls.switch_on(), calls.command("OnOff", "Off"))
+        case _ if calls.way == "writing" and cluster in WRITTEN:
+            yield calls.write(cluster, attribute, value)
         case "LevelControl", "CurrentLevel":
             options = {"OptionsMask": 1, "OptionsOverride": 1} if calls.is_off else {}
             yield calls.command("LevelControl", "MoveToLevel", Level=value, **options)
@@ -346,7 +357,7 @@ def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any)
         case "TemperatureControl", _:
             yield calls.command("TemperatureControl", "SetTemperature", target_temperature=value)
         case "Thermostat", "OccupiedHeatingSetpoint":
-            moved = calls.is_tenths_away(0, value) and not calls.writes
+            moved = calls.is_tenths_away(0, value) and calls.way != "writing"
             yield from calls.setpoint(0, value) if moved else calls.exact_setpoint(0, value)
         case "Thermostat", "OccupiedCoolingSetpoint":
             yield from calls.exact_setpoint(1, value)

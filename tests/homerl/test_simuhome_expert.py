@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from envs.simuhome import load
+from envs.simuhome.env import SimuHome
 from envs.simuhome.episodes import EpisodeFile, read_episode
 from envs.simuhome.generate import generate_episode
 from envs.simuhome.spec import device_types
@@ -16,8 +20,9 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import SimuHomeExpert
-from homerl.worlds.simuhome.answers import expected_answers, expert_reply, states_value
+from homerl.worlds.simuhome.answers import expected_answers, expert_reply, goals_answered, states_value
 from homerl.worlds.simuhome.blueprint import GROUPS, blueprint_from_episode
+from homerl.worlds.simuhome.languages import lexicon, reasons_in
 from tests.envs.simuhome.conftest import each_sample
 
 BASE_TIME = "2025-08-23 10:00:00"
@@ -159,6 +164,56 @@ def test_what_can_be_met_is_met(name, strict, style):
     assert not any(step.facts.blocked for step in trajectory.steps)
 
 
+# What endpoints are, what time changes, what a mode offers and sets in a washer, a blind on its way.
+NOT_SOUGHT = (
+    "Descriptor", "Identify", "Time", "Phase", "MeasuredValue", "CurrentFrequency", "OperationalStatus", "OperationalError",
+    "SpinSpeeds", "Rinses", "CurrentPositionLift", "NumberOfActuations",
+)  # fmt: skip
+VALUES = (0, 1, 2, 3, 4, 5, 50, 2300, True)
+
+
+@settings(print_blob=True)
+@given(seed=st.integers(0, 2**32 - 1), strict=st.booleans(), query_type=st.sampled_from(["qt3", "qt4-1"]))
+def test_what_came_of_any_life_can_be_met(seed, strict, query_type):
+    """A device takes random calls. What they changed can therefore be reached, and the expert reaches it."""
+    rng = random.Random(seed)
+    kind = rng.choice(sorted(device_types()))
+    given = dict(ON) if "1.OnOff.OnOff" in device_types()[kind].initial and rng.random() < 0.5 else {}
+    world = SimuHome(episode("qt3", [], (kind, given)), strict)
+    before = states(world)
+    for _ in range(rng.choice((2, 4, 8))):
+        world.step(any_call(rng, kind))
+    world.wait(200 if query_type == "qt4-1" else 5)
+    after = states(world)
+    changed = [key for key in after if after[key] != before[key] and not any(part in key for part in NOT_SOUGHT)]
+    picked = rng.sample(changed, min(rng.choice((1, 2, 3)), len(changed)))
+    if not picked or {"1.WindowCovering.CurrentPositionLiftPercent100ths", "1.LaundryWasherControls.NumberOfRinses"} & {
+        *picked
+    }:
+        return
+    target = {"device_id": "d0", "room_id": "kitchen", "asserts": [{"attribute": k, "value": after[k]} for k in picked]}
+    goal = due(5, target) if query_type == "qt4-1" else target
+    trajectory = outcome(episode(query_type, [goal], (kind, given)), strict)
+    assert trajectory.outcome is Outcome.SUCCESS and not any(step.facts.blocked for step in trajectory.steps), target
+
+
+def states(world):
+    home = world.state.home
+    return dict(home.attributes(home.device("d0")))
+
+
+def any_call(rng, kind):
+    """A command or a write with arguments that may or may not be taken."""
+    endpoint, cluster = rng.choice(device_types()[kind].places)
+    place = {"device_id": "d0", "endpoint_id": endpoint, "cluster_id": cluster.name}
+    if cluster.commands and rng.random() < 0.75:
+        command, names = rng.choice(list(cluster.commands.items()))
+        args = {name: rng.choice(VALUES[:-1]) for name in names if rng.random() < 0.9}
+        return {"name": "execute_command", **place, "command_id": command, "args": args}
+    attribute = rng.choice(list(cluster.attributes))
+    return {"name": "write_attribute", **place, "attribute_id": attribute, "value": rng.choice(VALUES)}
+
+
 @each_mode
 @pytest.mark.parametrize("tenths", range(-20, 21))
 def test_cooling_is_never_refused_whatever_the_air_and_the_setpoints_are(tenths, strict):
@@ -240,3 +295,25 @@ def test_a_list_is_told_by_the_names_of_its_items(kind, attribute, language, str
         assert not states_value(goal, home, reply.replace(names.accepted[-1][0], "").replace("  ", " "))
     if names.distractors:
         assert not states_value(goal, home, f"{reply[:-1]} and {names.distractors[0]}.")
+
+
+@pytest.mark.parametrize("kind", sorted(device_types()))
+def test_what_is_not_there_is_said_in_every_language(kind):
+    for language, sentence in (("en", "There is no {} in the kitchen."), ("zh", "厨房没有{}1。")):
+        for name in lexicon(language).plain_all(f"kind.{kind}"):
+            assert reasons_in(sentence.format(name)) == {"absent"}, name
+
+
+@each_mode
+def test_an_answer_may_end_in_a_number_before_the_next(strict):
+    """Of two devices of one kind, each with a number in its name: 228。 ends a sentence, and 46.9 does not."""
+    given = [(kind, {"1.LevelControl.CurrentLevel": level, **ON}) for kind, level in (("dimmable_light", 228), ("tv", 46))]
+    goals = [{"device_id": f"d{n}", "room_id": "kitchen", "device_type": kind, "attribute": "1.LevelControl.CurrentLevel"}
+             for n, (kind, _) in enumerate(given)]  # fmt: skip
+    file = episode("qt1", goals, *given)
+    home = load.start_home(file.initial_home_config, strict)
+    for language, full, marks in (("en", ".", "!?;."), ("zh", "。", "！？；。")):
+        said = expert_reply(file, home, language)
+        assert said.count(full) == 2
+        for mark in marks:
+            assert goals_answered(file, home, home, said.replace(full, mark)) == (True, True), mark

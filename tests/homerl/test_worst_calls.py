@@ -16,9 +16,11 @@ from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeSampler
 from envs.simuhome.env import SimuHome
-from envs.world import MOST_CHARACTERS, MOST_LEVELS, MOST_VALUES, World, excess_of
+from envs.simuhome.react import parse_step
+from envs.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, excess_of
 from homerl.bench.suites import SEED, suite_of_homes, write_suite
 from homerl.play.loop import play
+from homerl.play.messages import json_answer, parse_json, parse_reply
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, read_rows
@@ -201,3 +203,32 @@ def test_an_agent_whose_own_program_fails_ends_its_episode_alone(tmp_path, monke
     assert scored["n"] == 1 and scored["success"] == 1.0
     lost = next(row for row in read_rows(out / "results.jsonl") if row["outcome"] == Outcome.INFRA_ERROR)
     assert "the agent's program failed: IndexError: list index out of range (test_worst_calls.py:" in str(lost["fault"])
+
+
+@pytest.mark.timeout(60)  # with time that grows with the square, each takes minutes
+@pytest.mark.parametrize("filler", [" ", "\n", "<tool_call>", "{", "{ } ", "```", "<tool_call>a</tool_call>"])
+def test_a_long_message_is_read_in_time_that_grows_with_its_length(filler):
+    long = filler * 150_000
+    for text in (f"<tool_call>a{long}b", f"```a{long}b", f"<tool_call>{long}"):
+        parse_reply(text)
+        json_answer(text)
+        parse_step(text, strict=True)
+        parse_step(text, strict=False)
+
+
+def test_json_that_is_longer_than_any_call_may_be_is_not_read():
+    fits, more = (json.dumps({"room_id": "x" * count}) for count in (MOST_TEXT - 20, MOST_TEXT))
+    assert parse_json(fits)["room_id"]
+    with pytest.raises(ValueError, match=f"longer than {MOST_TEXT} characters"):
+        parse_json(more)
+    episode = begin(make_blueprint(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1))
+    key = episode.situation.state_key()
+    call = {**CALL, "function": {"name": "get_room_devices", "arguments": more}}
+    (seen,) = episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [call]})).observations
+    assert seen.startswith("refused: syntax") and episode.situation.state_key() == key
+    assert parse_step(json.dumps({"thought": more, "action": "finish", "action_input": "{}"})) is None
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', '``` {"a": 1}```', '\n```json {"a": 1} ```\n'])
+def test_json_may_stand_in_a_fence(text):
+    assert json_answer(text) == ({"a": 1}, None)

@@ -162,7 +162,7 @@ def _parts(text: str, goal: GoalSpec, home: Home) -> Iterator[str]:
     for kind in wordings(f"kind.{place.kind}"):
         owner = r"(?:of|for)(?: the)? " if any(kind.lower() in value for value in values) else "(?<![a-z])"
         text = re.sub(rf"{owner}{re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
-    sentences = re.split(r"[。;；!?？]|(?<!\d)[.]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
+    sentences = re.split(r"[。;；!！?？]|(?<!\d)[.]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
     yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
 
 
