@@ -198,7 +198,8 @@ class DeviceCalls:
 
     def is_tenths_away(self, mode: int, target: int) -> bool:
         """Whether a setpoint can be moved to `target`."""
-        return (target - self.read("Thermostat", SETPOINTS[mode])) % 10 == 0
+        now: int = self.read("Thermostat", SETPOINTS[mode])
+        return (target - now) % 10 == 0
 
     def _clear(self, mode: int, target: float) -> list[Action]:
         """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
