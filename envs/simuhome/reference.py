@@ -16,32 +16,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain, islice, permutations
-from typing import Any, Literal
+from typing import Any
 
 from envs.simuhome import evaluate, passage, tools, workflows
-from envs.simuhome.clusters.thermostat import DEADBAND
-from envs.simuhome.clusters.vacuum import IDLE
 from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.device_calls import WAYS, Action, DeviceCalls, Way, arguments_of, needs_power, set_attribute
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.home import Device, Home
-from envs.simuhome.service import HEAT_PUMP_RANGES
-from envs.simuhome.spec import Struct
+from envs.simuhome.room_calls import moving_calls
 
-Action = dict[str, Any]
 Path = tuple[str, str]  # cluster and attribute
 SWITCH: Path = ("OnOff", "OnOff")
 LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
 DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
 LONGEST = 40  # seconds within which a device does what it was told to
 MOST_PLANS = 120  # of a device that are tried
-Way = Literal["usual", "writing", "toggling"]  # how attributes are set: by commands, by writes instead, by `Toggle`
-WAYS: tuple[Way, ...] = ("usual", "writing", "toggling")
-WRITTEN = (  # clusters whose attributes can be written as well, also values that no command takes
-    "LaundryWasherMode", "DishwasherMode", "RVCRunMode", "RVCCleanMode", "RTCCMode", "Channel", "TemperatureControl",
-    "WindowCovering",
-)  # fmt: skip
-ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
-SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 # Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
 SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
@@ -144,84 +133,7 @@ def _stays(home: Home, target: TargetDevice, seconds: int) -> bool:
     return True
 
 
-# Commands and writes
-
-
-class DeviceCalls:
-    """Builds calls for one device."""
-
-    def __init__(self, home: Home, device: Device, way: Way = "usual") -> None:
-        self.home, self.device, self.way = home, device, way
-
-    def read(self, cluster: str, attribute: str) -> Any:
-        """The present value of an attribute."""
-        return self.home.view(self.device.id, cluster)[attribute]
-
-    def command(self, cluster: str, command: str, **args: Any) -> Action:
-        """The call that runs a command."""
-        return {"name": "execute_command", **self._cluster_fields(cluster), "command_id": command, "args": args}
-
-    def write(self, cluster: str, attribute: str, value: Any) -> Action:
-        """The call that writes an attribute."""
-        return {"name": "write_attribute", **self._cluster_fields(cluster), "attribute_id": attribute, "value": value}
-
-    def _cluster_fields(self, cluster: str) -> Action:
-        endpoint = self.device.type.endpoint_of[cluster]
-        return {"device_id": self.device.id, "endpoint_id": endpoint, "cluster_id": cluster}
-
-    def switch_on(self) -> list[Action]:
-        """The call that switches the device on; an empty list if the device has no OnOff cluster."""
-        return [self.command("OnOff", "On")] if "OnOff" in self.device.type.endpoint_of else []
-
-    @property
-    def is_off(self) -> bool:
-        """Whether the device has a switch, and is off."""
-        return "OnOff" in self.device.type.endpoint_of and self.read("OnOff", "OnOff") is not True
-
-    def setpoint(self, mode: int, target: float) -> list[Action]:
-        """The calls that move a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C, to the next tenth.
-
-        They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
-        mended mode this could be refused too, so the other setpoint goes out of the way first.
-        """
-        now = self.read("Thermostat", SETPOINTS[mode])
-        tenths = round((target - now) / 10)
-        way = self._move(mode, tenths)
-        return [way] if self.home.plan.strict else [*self._clear(mode, now + 10 * tenths), way]
-
-    def exact_setpoint(self, mode: int, target: int) -> list[Action]:
-        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
-        away = self._clear(mode, target)
-        if away and self.is_tenths_away(mode, target) and self.way != "writing":
-            return self.setpoint(mode, target)
-        return [*away, self.write("Thermostat", SETPOINTS[mode], target)]
-
-    def is_tenths_away(self, mode: int, target: int) -> bool:
-        """Whether a setpoint can be moved to `target`."""
-        now: int = self.read("Thermostat", SETPOINTS[mode])
-        return (target - now) % 10 == 0
-
-    def _clear(self, mode: int, target: float) -> list[Action]:
-        """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
-        now, other = (self.read("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
-        if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
-            return []
-        away = min(now, target) - DEADBAND if mode else max(now, target) + DEADBAND
-        if self.way == "writing":
-            return [self.write("Thermostat", SETPOINTS[1 - mode], away)]
-        tenths = (away - other) / 10
-        return [self._move(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
-
-    def _move(self, mode: int, tenths: int) -> Action:
-        return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
-
-
-# Attributes (QT3, QT4)
-
-
-def arguments_of(act: Action) -> dict[str, Any]:
-    """The arguments of a call."""
-    return {key: value for key, value in act.items() if key != "name"}
+# Plans for a device
 
 
 def fulfil_asserts(home: Home, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
@@ -254,7 +166,7 @@ def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequenc
     calls = DeviceCalls(then, device, way)
     parts: list[list[Action]] = [[]]
     for act in chain(
-        _prepare(calls, wanted, order), (act for path in order for act in _set_attribute(calls, *path, wanted[path]))
+        _prepare(calls, wanted, order), (act for path in order for act in set_attribute(calls, *path, wanted[path]))
     ):
         if any(act in part for part in parts):  # an agent that follows a plan makes each call of it once
             continue
@@ -273,7 +185,7 @@ def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], order: Sequence[Pat
         return [*calls.switch_on(), calls.command("OperationalState", "Stop")]
     if order[0] == SWITCH or wanted.get(SWITCH):
         return []
-    return calls.switch_on() if _needs_power(calls, {cluster for cluster, _ in wanted}) else []
+    return calls.switch_on() if needs_power(calls, {cluster for cluster, _ in wanted}) else []
 
 
 def _played(home: Home, parts: Iterable[Iterable[Action]]) -> Home | None:
@@ -301,7 +213,7 @@ def seconds_until(home: Home | None, device_id: str, asserts: Sequence[Attribute
 
 
 def seconds_until_taken(home: Home, act: Action) -> int | None:
-    """The seconds after which a call is not refused, if nothing is done before; None if it is within `LONGEST`."""
+    """The seconds after which a call is no longer refused, if nothing is done before; None if that takes over `LONGEST`."""
     then = home.fork()
     return next((second for second in _seconds(then, LONGEST) if not _is_refused(then.fork(), act)), None)
 
@@ -328,151 +240,3 @@ def _wanted(asserts: Iterable[AttributeAssert]) -> dict[Path, Any]:
         else:
             wanted[cluster, attribute] = one.value
     return wanted
-
-
-def _needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
-    """Whether the device must be switched on before these clusters can be set. A fan is, whether or not it is on."""
-    if "FanControl" in clusters:
-        return True
-    power, dims = calls.device.type.power, calls.device.type.dims and "LevelControl" in clusters
-    return calls.is_off and (dims or bool(clusters & (power.commands | power.writes.keys())))
-
-
-def _set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any) -> Iterator[Action]:
-    match cluster, attribute:
-        case "OnOff", _ if calls.way == "toggling" and calls.is_off is bool(value):
-            yield calls.command("OnOff", "Toggle")
-        case "OnOff", _:
-            yield calls.command("OnOff", "On" if value else "Off")
-        case "LaundryWasherControls", _ if calls.way == "toggling" and value is None:  # as after it was switched off
-            yield from (*calls.switch_on(), calls.command("OnOff", "Off"))
-        case _ if calls.way == "writing" and cluster in WRITTEN:
-            yield calls.write(cluster, attribute, value)
-        case "LevelControl", "CurrentLevel":
-            options = {"OptionsMask": 1, "OptionsOverride": 1} if calls.is_off else {}
-            yield calls.command("LevelControl", "MoveToLevel", Level=value, **options)
-        case "FanControl", "PercentCurrent" | "SpeedCurrent":
-            yield calls.write("FanControl", attribute.replace("Current", "Setting"), value)
-        case "WindowCovering", "CurrentPositionLiftPercent100ths" | "TargetPositionLiftPercent100ths":
-            yield calls.command("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
-        case "TemperatureControl", _:
-            yield calls.command("TemperatureControl", "SetTemperature", target_temperature=value)
-        case "Thermostat", "OccupiedHeatingSetpoint":
-            moved = calls.is_tenths_away(0, value) and calls.way != "writing"
-            yield from calls.setpoint(0, value) if moved else calls.exact_setpoint(0, value)
-        case "Thermostat", "OccupiedCoolingSetpoint":
-            yield from calls.exact_setpoint(1, value)
-        case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
-            if cluster == "RVCRunMode" and calls.read(cluster, attribute) not in (IDLE, value) and value != IDLE:
-                yield calls.command("RVCOperationalState", "GoHome")
-            yield calls.command(cluster, "ChangeToMode", new_mode=value)
-        case "RVCCleanMode" | "RTCCMode", "CurrentMode":
-            if cluster == "RVCCleanMode" and calls.read("RVCRunMode", "CurrentMode") != IDLE:
-                yield calls.command("RVCOperationalState", "GoHome")
-            yield calls.command(cluster, "ChangeToMode", mode=value)
-        case "OperationalState", _:
-            yield from _set_operational_state(calls, value)
-        case "RVCOperationalState", _:
-            yield from _set_vacuum_state(calls, value)
-        case "MediaPlayback", _:
-            yield from _set_playback_state(calls, value)
-        case "Channel", "CurrentChannel":
-            yield _tune(calls, value)
-        case _:
-            yield calls.write(cluster, attribute, value)
-
-
-def _tune(calls: DeviceCalls, wanted: Any) -> Action:
-    """The call that tunes to a channel: a major number, or the first channel of the list that has the wanted members."""
-    members = wanted if isinstance(wanted, Mapping) else {"MajorNumber": wanted}
-    listed = calls.read("Channel", "ChannelList") or ()
-    found = next((one for one in listed if members.items() <= one.items()), members)
-    minor = {"minor_number": found["MinorNumber"]} if found.get("MinorNumber") else {}
-    return calls.command("Channel", "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
-
-
-def _set_operational_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    if state == 2 and calls.read("OperationalState", "OperationalState") != 1:
-        yield from (*calls.switch_on(), calls.command("OperationalState", "Start"))
-    yield calls.command("OperationalState", {0: "Stop", 1: "Start", 2: "Pause"}[state])
-
-
-def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    now = calls.read("RVCOperationalState", "OperationalState")
-    if now == 1 and state in (0, 64, 66):
-        yield calls.command("RVCRunMode", "ChangeToMode", new_mode=1)
-    elif now == 2 and state in (0, 64, 66):
-        yield calls.command("RVCOperationalState", "GoHome")
-    if now == 2 and state == 1:
-        yield calls.command("RVCOperationalState", "Resume")
-    elif now not in (1, 2) and state in (1, 2):
-        yield calls.command("RVCRunMode", "ChangeToMode", new_mode=2)
-    if state == 2 and now != 2:
-        yield calls.command("RVCOperationalState", "Pause")
-    if now == 0 and state in (64, 66):
-        yield calls.command("RVCOperationalState", "GoHome")
-
-
-def _set_playback_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    now = calls.read("MediaPlayback", "CurrentState")
-    if now != 0 and state in (0, 1):
-        yield calls.command("MediaPlayback", "Play")
-    if state == 1 and now != 1:
-        yield calls.command("MediaPlayback", "Pause")
-    if state == 2 and now != 2:
-        yield calls.command("MediaPlayback", "Stop")
-
-
-# Room variables (QT2)
-
-
-def moving_calls(home: Home, room: str, variable: str, direction: str) -> list[Action]:
-    """All calls in a room that move a variable in a direction (`increase` or `decrease`)."""
-    up, value = direction == "increase", home.room_state(room)[variable]
-    acts: list[Action] = []
-    for device in home.plan.by_room[room]:
-        if lever := _MOVERS.get((device.type.name, variable)):
-            acts += lever(DeviceCalls(home, device), up, value)
-    return acts
-
-
-def _air_conditioner(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    if up:
-        yield calls.command("OnOff", "Off")
-        return
-    yield from (*calls.switch_on(), calls.write("Thermostat", "SystemMode", 3), *calls.setpoint(1, value - 500))
-    yield calls.write("FanControl", "PercentSetting", 100)
-
-
-def _heat_pump(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    yield calls.write("Thermostat", "SystemMode", 4 if up else 0)
-    if up and calls.home.plan.strict and isinstance(calls.read("DeviceEnergyManagement", ADJUSTS), Struct):
-        for setpoint in reversed(SETPOINTS):  # the other one first, out of the way
-            yield calls.write("Thermostat", setpoint, HEAT_PUMP_RANGES["Thermostat", setpoint][1])
-    elif up:
-        yield from calls.setpoint(0, value + 500)
-
-
-def _set_fan(calls: DeviceCalls, helps: bool) -> Iterator[Action]:
-    if helps:
-        yield from (*calls.switch_on(), calls.write("FanControl", "PercentSetting", 100))
-    else:
-        yield calls.command("OnOff", "Off")
-
-
-def _light(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    yield calls.command("OnOff", "On" if up else "Off")
-    if up and "LevelControl" in calls.device.type.endpoint_of:
-        yield calls.command("LevelControl", "MoveToLevel", Level=254)
-
-
-_MOVERS: Mapping[tuple[str, str], Any] = {
-    ("air_conditioner", "temperature"): _air_conditioner,
-    ("heat_pump", "temperature"): _heat_pump,
-    ("fan", "temperature"): lambda calls, up, _: _set_fan(calls, not up),
-    ("humidifier", "humidity"): lambda calls, up, _: _set_fan(calls, up),
-    ("dehumidifier", "humidity"): lambda calls, up, _: _set_fan(calls, not up),
-    ("air_purifier", "pm10"): lambda calls, up, _: _set_fan(calls, not up),
-    ("on_off_light", "illuminance"): _light,
-    ("dimmable_light", "illuminance"): _light,
-}

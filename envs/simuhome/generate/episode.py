@@ -24,7 +24,8 @@ from envs.simuhome.generate import times
 from envs.simuhome.generate.furnish import Scale, config_of, furnished_config, perform
 from envs.simuhome.generate.wants import AT_ONCE, WANTS, Want, assert_entry, spoken_name
 from envs.simuhome.home import Device, Home
-from envs.simuhome.reference import moving_calls, reference_calls
+from envs.simuhome.reference import reference_calls
+from envs.simuhome.room_calls import moving_calls
 
 MAX_HOMES = 200
 UNITS = {"temperature": ("°C", 100), "humidity": ("%", 100), "illuminance": ("lux", 1), "pm10": ("μg/m³", 1)}

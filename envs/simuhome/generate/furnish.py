@@ -14,8 +14,8 @@ from typing import Any
 
 from envs.simuhome import load, passage, service
 from envs.simuhome.config import HomeConfig
+from envs.simuhome.device_calls import DeviceCalls
 from envs.simuhome.home import Home
-from envs.simuhome.reference import DeviceCalls
 
 FIXED_ROOMS = ("bathroom", "kitchen", "living_room", "utility_room")
 OTHER_ROOMS = ("bedroom", "dining_room", "study_room", "kids_room", "office")

@@ -23,17 +23,12 @@ from envs.messages import Message, call_message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.device_calls import Action, arguments_of
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
 from envs.simuhome.react import MAX_POLLS, poll_seconds
-from envs.simuhome.reference import (
-    Action,
-    arguments_of,
-    moving_calls,
-    reference_calls,
-    seconds_until,
-    seconds_until_taken,
-)
+from envs.simuhome.reference import reference_calls, seconds_until, seconds_until_taken
+from envs.simuhome.room_calls import moving_calls
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.messages import calls_of
