@@ -71,11 +71,12 @@ def in_words(error: OSError) -> InputError:
 
 def near_names(path: Path) -> str:
     """The remedy for a missing file: it suggests a file in the same folder whose name is similar."""
-    near = near_paths(path)
-    return f"did you mean {near[0]}?" if near else "check the path"
+    near = near_path(path)
+    return f"did you mean {near}?" if near else "check the path"
 
 
-def near_paths(path: Path) -> list[Path]:
-    """The one path beside a missing one whose name is most similar, or none."""
+def near_path(path: Path) -> Path | None:
+    """The path beside a missing one whose name is most similar; None if none is."""
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    return [path.with_name(name) for name in difflib.get_close_matches(path.name, beside, n=1)]
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return path.with_name(near[0]) if near else None

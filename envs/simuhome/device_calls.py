@@ -162,7 +162,8 @@ def _tune(calls: DeviceCalls, wanted: Any) -> Action:
 def _set_operational_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
     if state == 2 and calls.read("OperationalState", "OperationalState") != 1:
         yield from (*calls.switch_on(), calls.command("OperationalState", "Start"))
-    yield calls.command("OperationalState", {0: "Stop", 1: "Start", 2: "Pause"}[state])
+    if state in (0, 1, 2):  # nobody can ask for another, such as an error
+        yield calls.command("OperationalState", ("Stop", "Start", "Pause")[state])
 
 
 def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain, islice, permutations
+from itertools import chain, islice, permutations, product
 from typing import Any
 
 from envs.simuhome import evaluate, passage, tools, workflows
@@ -26,11 +26,12 @@ from envs.simuhome.home import Device, Home
 from envs.simuhome.room_calls import moving_calls
 
 Path = tuple[str, str]  # cluster and attribute
+Setting = tuple[Path, Way]  # what is set, and how
 SWITCH: Path = ("OnOff", "OnOff")
 LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
 DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
 LONGEST = 40  # seconds within which a device does what it was told to
-MOST_PLANS = 120  # of a device that are tried
+MOST_PLANS = 200  # of a device that are tried
 # Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
 SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
@@ -43,10 +44,19 @@ def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
     if kind == "qt2":
         acts = [act for goal in goals for act in moving_calls(home, goal.room_id, goal.room_state, goal.direction)]
     elif kind == "qt3":
-        acts = [act for goal in goals for part in fulfil_asserts(home, goal.device_id, goal.asserts) for act in part]
+        wanted = asserts_by_device(goals)
+        acts = [act for device, asserts in wanted.items() for part in fulfil_asserts(home, device, asserts) for act in part]
     else:
         acts = list(schedule_calls(home, goals))
     return [*looks, *acts, {"name": "finish", "answer": "Done."}]
+
+
+def asserts_by_device(goals: Iterable[GoalSpec]) -> dict[str, list[AttributeAssert]]:
+    """What QT3 goals assert of each device."""
+    wanted: dict[str, list[AttributeAssert]] = {}
+    for goal in goals:
+        wanted.setdefault(goal.device_id, []).extend(goal.asserts)
+    return wanted
 
 
 def schedule_calls(home: Home, goals: Sequence[GoalSpec]) -> Iterator[Action]:
@@ -76,7 +86,7 @@ def _scheduled(home: Home, *calls: Iterable[Action]) -> Home:
 
 
 def _calls_of_goal(home: Home, goal: GoalSpec, lead: int) -> list[Action]:
-    """The calls that schedule a goal's workflows. Each target's are made for the home as it is when they run.
+    """The calls that schedule a goal's workflows. Each target's are made for the home as it is when the last of them run.
 
     Targets with parts that must wait for one another have a workflow for each part.
     """
@@ -116,7 +126,9 @@ def _lead(home: Home, parts: list[list[Action]], target: TargetDevice, lead: int
         return lead
     passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
     holds = [evaluate.asserts_hold(then, target.device_id, target.asserts) for _ in _seconds(then, LONGEST)]
-    first = next((second for second, held in enumerate(holds) if held), 0)
+    if not any(holds):
+        return lead
+    first = holds.index(True)
     last = next((second for second, held in enumerate(holds) if second > first and not held), None)
     if last is not None and last < first + 2 * lead:
         return math.ceil((first + last) / 2)
@@ -141,33 +153,33 @@ def fulfil_asserts(home: Home, device_id: str, asserts: Sequence[AttributeAssert
 
     A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
     """
-    device = home.device(device_id)
-    if device is None:
+    device, wanted = home.device(device_id), _wanted(asserts)
+    if device is None or not wanted:
         return []
-    wanted = _wanted(asserts)
-    plans = (_plan(home, device, wanted, order, way) for way in WAYS for order in _orders(wanted))
+    plans = (_plan(home, device, wanted, settings) for settings in _settings(wanted))
     usual = next(plans)
-    tried = chain((usual,), islice(plans, MOST_PLANS))
-    return next((parts for parts in tried if seconds_until(_played(home, parts), device_id, asserts) is not None), usual)
+    tried = chain((usual,), islice(plans, MOST_PLANS - 1))
+    return next((parts for parts in tried if seconds_until(_played(home, parts), {device_id: asserts}) is not None), usual)
 
 
-def _orders(wanted: Mapping[Path, Any]) -> Iterator[list[Path]]:
-    """The orders in which attributes may be set, the usual one first."""
+def _settings(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
+    """Orders and ways in which attributes may be set: the usual, other orders, then ever more attributes in other ways."""
     off_last = wanted.get(SWITCH) in (False, 0)
     first, last = (SET_FIRST[1:], (*SET_LAST, "OnOff")) if off_last else (SET_FIRST, SET_LAST)
-    order = [*first, None, *last]
-    usual = sorted(wanted, key=lambda path: order.index(path[0] if path[0] in order else None))
-    yield from map(list, permutations(usual))
+    places = [*first, None, *last]
+    usual = sorted(wanted, key=lambda path: places.index(path[0] if path[0] in places else None))
+    yield [(path, WAYS[0]) for path in usual]
+    every = sorted(product(WAYS, repeat=len(usual)), key=lambda ways: sum(way != WAYS[0] for way in ways))
+    more = (list(zip(order, ways)) for ways in every for order in permutations(usual))
+    yield from islice(more, 1, None)
 
 
-def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequence[Path], way: Way) -> list[list[Action]]:
-    """The calls that set attributes in this order and way, each for the home as those before it leave it."""
+def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], settings: Sequence[Setting]) -> list[list[Action]]:
+    """The calls that set attributes in this order and in these ways, each for the home as those before it leave it."""
     then = home.fork()
-    calls = DeviceCalls(then, device, way)
+    sets = (act for path, way in settings for act in set_attribute(DeviceCalls(then, device, way), *path, wanted[path]))
     parts: list[list[Action]] = [[]]
-    for act in chain(
-        _prepare(calls, wanted, order), (act for path in order for act in set_attribute(calls, *path, wanted[path]))
-    ):
+    for act in chain(_prepare(DeviceCalls(then, device), wanted, settings[0][0]), sets):
         if any(act in part for part in parts):  # an agent that follows a plan makes each call of it once
             continue
         refused = _is_refused(then, act)
@@ -179,11 +191,11 @@ def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], order: Sequenc
     return parts
 
 
-def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], order: Sequence[Path]) -> list[Action]:
+def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], first: Path) -> list[Action]:
     """What comes before any attribute is set: the power, and that a machine which shall run begins anew."""
     if wanted.get(("OperationalState", "OperationalState")) == 1:
         return [*calls.switch_on(), calls.command("OperationalState", "Stop")]
-    if order[0] == SWITCH or wanted.get(SWITCH):
+    if first == SWITCH or wanted.get(SWITCH):
         return []
     return calls.switch_on() if needs_power(calls, {cluster for cluster, _ in wanted}) else []
 
@@ -199,17 +211,17 @@ def _played(home: Home, parts: Iterable[Iterable[Action]]) -> Home | None:
     return then
 
 
-def seconds_until(home: Home | None, device_id: str, asserts: Sequence[AttributeAssert]) -> int | None:
-    """The seconds after which asserts hold of a device, if nothing more is done.
+def seconds_until(home: Home | None, wanted: Mapping[str, Sequence[AttributeAssert]]) -> int | None:
+    """The seconds after which what is wanted of devices holds of all of them, if nothing more is done.
 
-    None if they do not hold within `LONGEST`, or if there is no home.
+    None if that is not within `LONGEST`, or if there is no home.
     """
     if home is None:
         return None
     then = home.fork()
     passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
-    held = (second for second in _seconds(then, LONGEST) if evaluate.asserts_hold(then, device_id, asserts))
-    return next(held, None)
+    held = (all(evaluate.asserts_hold(then, *one) for one in wanted.items()) for _ in _seconds(then, LONGEST))
+    return next((second for second, holds in enumerate(held) if holds), None)
 
 
 def seconds_until_taken(home: Home, act: Action) -> int | None:

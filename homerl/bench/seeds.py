@@ -34,10 +34,18 @@ def seeds_table(runs: Sequence[Path], suite: str) -> Table:
         table.add_row(str(run), *(f"{v:.1f}" for v in values[:-1]), f"{values[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
     if len(runs) > 1:
         table.add_section()
-        means, (low, high) = [fmean(column) for column in columns], student_interval(columns[-1])
-        table.add_row("mean", *(f"{m:.1f}" for m in means[:-1]), f"{means[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
+        means = [fmean(column) for column in columns]
+        table.add_row("mean", *(f"{m:.1f}" for m in means[:-1]), f"{means[-1]:+.1f}", _interval(columns[-1]))
         table.add_row("spread (s.d.)", *(f"{stdev(column):.1f}" for column in columns), "")
     return table
+
+
+def _interval(gains: Sequence[float]) -> str:
+    """The interval of the mean gain; nothing if all gains are equal, since few equal values say nothing of others."""
+    if len(set(gains)) == 1:
+        return ""
+    low, high = student_interval(gains)
+    return f"{low:+.1f} to {high:+.1f}"
 
 
 def suites_of(run: Path) -> list[str]:

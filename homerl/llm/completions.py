@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from openai import APIConnectionError, APIResponseValidationError, APIStatusError, APITimeoutError
 from openai.types import CompletionUsage
-from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion_message_function_tool_call import Function
 
 from homerl.play.messages import plain_text
@@ -65,13 +65,15 @@ def _fill(usage: CompletionUsage) -> None:
 
 
 def _fill_calls(calls: Any) -> None:
-    """Number calls without an id, and write arguments as JSON where a server gave an object, null or none at all."""
+    """Number calls without an id, name their type, and write arguments as JSON where a server gave an object or nothing."""
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
         function = getattr(call, "function", None)
         given = getattr(function, "arguments", None)
         if isinstance(function, Function) and (given is None or isinstance(given, dict)):
             function.arguments = json.dumps(given or {})
-        if isinstance(call, ChatCompletionMessageFunctionToolCall) and getattr(call, "id", None) is None:
+        if isinstance(function, Function) and not getattr(call, "type", None):
+            call.type = "function"
+        if isinstance(function, Function) and not getattr(call, "id", None):
             call.id = f"call_{number}"
 
 

@@ -5,7 +5,7 @@ Invariants:
 - keys come from the environment and appear in no message;
 - a replica that keeps failing is not used for a while, then tried with a single request;
 - a garbled answer is retried like a timeout;
-- while nothing is answered, a person is told so once a minute, and why;
+- while nothing is answered, a person is told so at faults, at most once a minute, and why;
 - an endpoint may be used in one event loop after another;
 - a request's body is sent as it is: checking it against the client library's types takes longer than all the rest;
 - the client library, which takes long to load, is loaded by the first endpoint.
@@ -151,6 +151,7 @@ class Endpoint:
                 fault = in_words(error)
                 if not is_passing(error):
                     replica.fine()
+                    self._heard = self.clock()
                     raise self._refusal(replica.url, error) from error
                 tries, waits = tries + (not is_away(error)), waits + 1
                 self.usage.retries += 1
@@ -165,7 +166,7 @@ class Endpoint:
         silent = now - max(begun, self._heard)
         if silent >= QUIET and now - self._told >= QUIET:
             self._told = now
-            print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault}); it is asked again")
+            print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault})")
 
     def _refusal(self, url: str, error: Exception) -> InfraError:
         from openai import APIStatusError

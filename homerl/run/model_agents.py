@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from envs.documents import InputError, near_paths
+from envs.documents import InputError, near_path
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy
@@ -155,7 +155,8 @@ def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--mo
         if not holds_model(Path(model)):
             raise InputError(f"{model} holds no model", where, _models_in(Path(model)))
     elif not on_hub(model):
-        near = [*get_close_matches(model, baselines, n=1), *near_paths(Path(model))]
+        beside = near_path(Path(model))
+        near = [*get_close_matches(model, baselines, n=1), *([beside] if beside and _inside(beside) else [])]
         known = ", ".join(baselines)
         remedy = f"name a URL, a folder, a hub id such as org/name{known and f', or one of {known}'}"
         what = f"there is no model '{model}', neither here nor on the hub"
@@ -163,10 +164,14 @@ def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--mo
 
 
 def _models_in(folder: Path) -> str:
-    """The remedy for a folder without a model of its own: a stage's has one inside, and a flywheel's has several."""
-    places = [*folder.glob("*/model"), folder / "model"]
-    inside = sorted(filter(holds_model, places), key=_newest_last)
+    """The remedy for a folder without a model of its own."""
+    inside = _inside(folder)
     return f"did you mean {inside[-1]}?" if inside else "name a folder that holds a config.json and weights"
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The models of a folder, the newest last: a stage's has one inside, and a flywheel's has several."""
+    return sorted(filter(holds_model, [folder, folder / "model", *folder.glob("*/model")]), key=_newest_last)
 
 
 def _newest_last(folder: Path) -> float:

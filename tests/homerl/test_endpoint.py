@@ -116,9 +116,12 @@ def test_an_answer_of_another_shape_is_garbage(what):
     [('"arguments": null', {}), ('"arguments": {"spid": "1"}', {"spid": "1"}), ('"arguments": "{}"', {}), ("", {})],
     ids=["null", "an object", "text", "left out"],
 )
-@pytest.mark.parametrize("id", ['"id": null, ', '"id": "c1", ', ""], ids=["no id", "an id", "id left out"])
-def test_calls_are_read_as_servers_write_them(written, read, id):
-    call = f'{{{id}"type": "function", "function": {{"name": "query_spec"{written and ", "}{written}}}}}'
+@pytest.mark.parametrize("kind", ['"type": "function", ', '"type": null, ', ""], ids=["a type", "no type", "type left out"])
+@pytest.mark.parametrize(
+    "id", ['"id": null, ', '"id": "c1", ', '"id": "", ', ""], ids=["null", "an id", "empty", "left out"]
+)
+def test_calls_are_read_as_servers_write_them(written, read, id, kind):
+    call = f'{{{id}{kind}"function": {{"name": "query_spec"{written and ", "}{written}}}}}'
     said = f'{{"role": "assistant", "content": null, "tool_calls": [{call}]}}'
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said)]) as server:
         endpoint = Endpoint([server.url], "scripted")
@@ -361,7 +364,7 @@ def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch
         ask(server, patience=Patience(timeout=0.3, deadline=3.0, tries=30))
         told = capsys.readouterr().err.splitlines()
         assert 1 <= len(told) < server.served["errors"], "not for each of the tries"
-    said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500\); it is asked again"
+    said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500\)"
     assert all(re.fullmatch(said, line) for line in told)
     monkeypatch.undo()
     with ScriptedServer(faults=Faults(errors=1.0)) as server:

@@ -54,3 +54,11 @@ def test_without_a_name_each_suite_has_a_table(runs):
 def test_one_run_has_no_mean(runs):
     code, rows = said(runs[0])
     assert code == 0 and not [row for row in rows if row[:1] == ["mean"]]
+
+
+def test_equal_gains_have_no_interval(tmp_path):
+    for number in range(2):
+        for model, successes in (("untrained", 0), ("sft", 4), ("rlve", 6)):
+            write(tmp_path / f"{number}/{model}/bench/heldout/results.jsonl", successes)
+    _, rows = said(tmp_path / "0", tmp_path / "1")
+    assert ["mean", "0.0", "40.0", "60.0", "+20.0", ""] in rows

@@ -151,6 +151,10 @@ REACHABLE = {
         "qt3", [wants(WindowCovering__CurrentPositionLiftPercent100ths=5000)], ("window_covering_controller", {})),
     "a light that is on for three seconds": episode(
         "qt4-1", [due(2, wants(OnOff__OnOff=True)), due(2.05, wants(OnOff__OnOff=False))], ("on_off_light", {})),
+    "nothing of a fan": episode("qt3", [wants()], ("fan", ON)),
+    "nothing of a fan by then": episode("qt4-1", [due(2, wants())], ("fan", ON)),
+    "two goals of a dishwasher": episode(
+        "qt3", [wants(**{MACHINE: 1}), wants(DishwasherMode__CurrentMode=2)], ("dishwasher", ON)),
     "a TV that plays": episode("qt4-1", [due(3, wants(**PLAYS))], ("tv", ON | {"1.MediaPlayback.CurrentState": 0})),
 }  # fmt: skip
 
@@ -166,8 +170,8 @@ def test_what_can_be_met_is_met(name, strict, style):
 
 # What endpoints are, what time changes, what a mode offers and sets in a washer, a blind on its way.
 NOT_SOUGHT = (
-    "Descriptor", "Identify", "Time", "Phase", "MeasuredValue", "CurrentFrequency", "OperationalStatus", "OperationalError",
-    "SpinSpeeds", "Rinses", "CurrentPositionLift", "NumberOfActuations",
+    "Descriptor", "Identify", "Time", "Phase", "LocalTemperature", "MeasuredValue", "CurrentFrequency", "OperationalStatus",
+    "OperationalError", "SpinSpeeds", "Rinses", "CurrentPositionLift", "NumberOfActuations",
 )  # fmt: skip
 VALUES = (0, 1, 2, 3, 4, 5, 50, 2300, True)
 

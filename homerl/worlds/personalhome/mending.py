@@ -3,8 +3,8 @@
 Mended are: text around the JSON (thoughts included), code fences, trailing commas, single quotes and Python's constants.
 Of several pieces of JSON in a text the last one that fits counts: a model may think aloud before it answers.
 
-Invariants: all functions are pure and never raise on text; what was valid JSON as a whole is returned unmended; the time
-grows with the length of a text at most `MOST_STARTS` times.
+Invariants: all functions are pure and never raise on text; what was valid JSON as a whole, and no longer than a call may be,
+is returned unmended; the time grows with the length of a text at most `MOST_STARTS` times.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from envs.simuhome.device_calls import Action, arguments_of
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
 from envs.simuhome.react import MAX_POLLS, poll_seconds
-from envs.simuhome.reference import reference_calls, seconds_until, seconds_until_taken
+from envs.simuhome.reference import asserts_by_device, reference_calls, seconds_until, seconds_until_taken
 from envs.simuhome.room_calls import moving_calls
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
@@ -137,7 +137,7 @@ def _seconds_left(goals: Sequence[GoalSpec], home: Home, act: Action) -> int:
         return seconds_until_taken(home, act) or 0
     if act["name"] != "finish":
         return 0
-    return max((seconds_until(home, goal.device_id, goal.asserts) or 0 for goal in goals), default=0)
+    return seconds_until(home, asserts_by_device(goals)) or 0
 
 
 def acting_message(*acts: Action) -> Message:
