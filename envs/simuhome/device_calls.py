@@ -23,11 +23,6 @@ WRITTEN = (  # clusters whose attributes can be written as well, also values tha
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 
 
-def arguments_of(act: Action) -> dict[str, Any]:
-    """The arguments of a call."""
-    return {key: value for key, value in act.items() if key != "name"}
-
-
 class DeviceCalls:
     """Builds calls for one device."""
 

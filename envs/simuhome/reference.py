@@ -20,10 +20,11 @@ from typing import Any
 
 from envs.simuhome import evaluate, passage, tools, workflows
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.device_calls import WAYS, Action, DeviceCalls, Way, arguments_of, needs_power, set_attribute
+from envs.simuhome.device_calls import WAYS, Action, DeviceCalls, Way, needs_power, set_attribute
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.home import Device, Home
 from envs.simuhome.room_calls import moving_calls
+from envs.world import arguments_in
 
 Path = tuple[str, str]  # cluster and attribute
 Setting = tuple[Path, Way]  # what is set, and how
@@ -97,7 +98,7 @@ def _calls_of_goal(home: Home, goal: GoalSpec, lead: int) -> list[Action]:
         if before != lead:  # what takes time begins earlier, and the home may be another then
             parts, before = _planned(home, target, due - before, lead)
         for later, part in enumerate(reversed(parts)):
-            steps = [{"tool": act["name"], "args": arguments_of(act)} for act in part]
+            steps = [{"tool": act["name"], "args": arguments_in(act)} for act in part]
             by_lead.setdefault(before + later * DOCKING_SECONDS, []).extend(steps)
     return [_schedule_call(home, due - before, steps) for before, steps in sorted(by_lead.items(), reverse=True) if steps]
 
@@ -185,7 +186,7 @@ def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], settings: Sequ
         refused = _is_refused(then, act)
         if refused and parts[-1] and device.type.name == "rvc":
             passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
-            tools.call_tool(then, act["name"], arguments_of(act))
+            tools.call_tool(then, act["name"], arguments_in(act))
             parts.append([])
         parts[-1].append(act)
     return parts
@@ -232,7 +233,7 @@ def seconds_until_taken(home: Home, act: Action) -> int | None:
 
 def _is_refused(home: Home, act: Action) -> bool:
     """Make a call, and say whether it is refused."""
-    return tools.is_refused(tools.call_tool(home, act["name"], arguments_of(act)))
+    return tools.is_refused(tools.call_tool(home, act["name"], arguments_in(act)))
 
 
 def _seconds(home: Home, most: int) -> Iterator[int]:

@@ -68,13 +68,13 @@ def _fill_calls(calls: Any) -> None:
     """Number calls without an id, name their type, and write arguments as JSON where a server gave an object or nothing."""
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
         function = getattr(call, "function", None)
+        if not isinstance(function, Function):
+            continue
         given = getattr(function, "arguments", None)
-        if isinstance(function, Function) and (given is None or isinstance(given, dict)):
+        if given is None or isinstance(given, dict):
             function.arguments = json.dumps(given or {})
-        if isinstance(function, Function) and not getattr(call, "type", None):
-            call.type = "function"
-        if isinstance(function, Function) and not getattr(call, "id", None):
-            call.id = f"call_{number}"
+        call.type = getattr(call, "type", None) or "function"
+        call.id = getattr(call, "id", None) or f"call_{number}"
 
 
 def _whole(choice: Any) -> bool:

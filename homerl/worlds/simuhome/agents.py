@@ -23,12 +23,13 @@ from envs.messages import Message, call_message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.device_calls import Action, arguments_of
+from envs.simuhome.device_calls import Action
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
 from envs.simuhome.react import MAX_POLLS, poll_seconds
 from envs.simuhome.reference import asserts_by_device, reference_calls, seconds_until, seconds_until_taken
 from envs.simuhome.room_calls import moving_calls
+from envs.world import arguments_in
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.messages import calls_of
@@ -85,7 +86,7 @@ def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
     for group in sorted(alone, key=len):
         twin = home.fork()
         for act in group:
-            tools.call_tool(twin, act["name"], arguments_of(act))
+            tools.call_tool(twin, act["name"], arguments_in(act))
         if evaluate.variable_moved(goal, evaluate.final_state(twin), untouched):
             return group
     return acts
@@ -127,7 +128,7 @@ def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
     if fitting := [wait for wait in waits if wait[0] <= left]:
         return {"name": "get_workflow_status", "workflow_id": max(fitting, key=lambda wait: wait[0])[1]}
     at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
-    steps = [{"tool": last["name"], "args": arguments_of(last)}]
+    steps = [{"tool": last["name"], "args": arguments_in(last)}]
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
@@ -142,10 +143,7 @@ def _seconds_left(goals: Sequence[GoalSpec], home: Home, act: Action) -> int:
 
 def acting_message(*acts: Action) -> Message:
     """An agent's message that makes these calls, which are given as actions of the world."""
-    calls = [
-        tool_call(act["name"], {key: value for key, value in act.items() if key != "name"}, f"call_{i}")
-        for i, act in enumerate(acts)
-    ]
+    calls = [tool_call(act["name"], arguments_in(act), f"call_{i}") for i, act in enumerate(acts)]
     return call_message(*calls)
 
 
