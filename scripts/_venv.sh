@@ -22,7 +22,8 @@ find_python() {
     return 1
 }
 
-pip_install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+# Python compiles a file when it is first imported; to compile all of them beforehand takes a minute.
+pip_install() { "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check "$@"; }
 
 # Whether the default torch wheel fits: the one with CUDA needs an NVIDIA GPU, and macOS has only one wheel.
 default_torch_fits() { [ "$(uname)" = Darwin ] || { command -v nvidia-smi && nvidia-smi -L; } >/dev/null 2>&1; }

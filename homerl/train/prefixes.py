@@ -1,45 +1,139 @@
-"""Groups that begin within a dialogue of the world's expert, at a node that a search would have found.
+"""Groups that begin within a dialogue that is known to succeed: the expert's, or one that a search has found.
 
 A policy that seldom reaches the end of a long dialogue seldom sees its reward. Begun a few steps before the end, it does;
 as the share of such groups fades, it starts from ever farther away. HomeFlow's single-turn ablation (D.1) begins every group
-at the last turn of a finished dialogue.
+at the last turn of a finished dialogue. With a synthesis, groups begin at the nodes of MCTS-Flow's trees: a verified
+trajectory is a path through the tree of its blueprint, and each of its prefixes is a node.
 
-Invariants: all rollouts of a group begin at one and the same state, and the expert's steps are context, never trained on;
+Invariants: all rollouts of a group begin at one and the same state, and the steps before it are context, never trained on;
 where a group begins is a function of the recipe, the seed and the group's number; only prefixes of dialogues that succeed
-are taken, so the rest can be solved.
+within the run's own limits are taken, so the rest can be solved.
 """
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from envs.documents import InputError
 from homerl.play.episode import Episode
+from homerl.play.faults import EPISODE_ERRORS
+from homerl.play.reverify import malformed
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
 from homerl.train.demonstration import demonstration
-from homerl.train.recipe import PrefixSettings
+from homerl.train.recipe import BlueprintSource, PrefixSettings
+
+KEY = "rlve.curriculum.prefix.synthesis"
+SAME = "synthesise the same ones: synth.recipe and synth.first_seed as in `blueprints`, and the same `behaviours`"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The verified trajectories of a synthesis. `lines` has, by blueprint, where they begin in the file, in bytes."""
+
+    file: Path
+    lines: Mapping[str, Sequence[int]]
+
+    def drawn(self, opening: Episode, rng: random.Random) -> Trajectory | None:
+        """One trajectory of the opening's blueprint; None if the search found none.
+
+        Raises `InputError` if the synthesis means another blueprint by the same name.
+        """
+        if not (lines := self.lines.get(opening.blueprint.id)):
+            return None
+        with self.file.open("rb") as file:
+            file.seek(rng.choice(lines))
+            trajectory = from_row(json.loads(file.readline()))
+        if trajectory.blueprint != opening.blueprint.model_dump(mode="json"):
+            raise InputError(f"{self.file} has another blueprint {opening.blueprint.id} than this recipe", KEY, SAME)
+        return trajectory
+
+
+def verified_in(settings: PrefixSettings | None, source: BlueprintSource) -> Verified | None:
+    """The trajectories of the settings' synthesis; None if there is none. Raises `InputError` if they are of no blueprint
+    that is trained on.
+    """
+    if settings is None or settings.synthesis is None:
+        return None
+    file = Path(settings.synthesis)
+    file = file / "trajectories.jsonl" if file.is_dir() else file
+    lines: dict[str, list[int]] = {}
+    for row, start in zip(read_rows(file), _starts(file), strict=True):
+        lines.setdefault(str(row.get("id")), []).append(start)
+    seeds = range(source.first_seed, source.first_seed + source.count)
+    found = {name: lines[name] for name in (f"train-{seed}" for seed in seeds) if name in lines}
+    if not found:
+        raise InputError(f"{file} has no trajectory of the {source.count} blueprints", KEY, SAME)
+    return Verified(file, found)
+
+
+def _starts(file: Path) -> Iterator[int]:
+    """Where the lines of a file begin, in bytes."""
+    start = 0
+    with file.open("rb") as lines:
+        for line in lines:
+            yield start
+            start += len(line)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """Where one group begins."""
+    """Where one group begins: in a dialogue of the expert, or of `verified`."""
 
     at: str
     seed: str
+    verified: Verified | None = None
 
     async def __call__(self, opening: Episode) -> Episode:
-        """A copy of the opening, played by the expert up to a step; the opening itself if the expert does not succeed."""
+        """A copy of the opening, played up to a step; the opening itself if no dialogue succeeds."""
         rng = random.Random(self.seed)
-        points = (await demonstration(opening, rng.getrandbits(31)))[:-1]
+        if self.verified is None:
+            known = await demonstration(opening, rng.getrandbits(31))
+        else:
+            found = self.verified.drawn(opening, rng)
+            known = retraced(opening, found) if found else []
+        points = known[:-1]
         if self.at == "last":
             turn = max((point.turn for point in points), default=0)
             return next((point for point in points if point.turn == turn), opening)
         return rng.choice(points[1:-1] or [opening])
 
 
-def prefix_of(settings: PrefixSettings | None, seed: int, number: int, groups: int) -> Prefix | None:
+def retraced(opening: Episode, known: Trajectory) -> list[Episode]:
+    """Copies of the episode before each step of a stored dialogue, and the episode at its end; none if it does not succeed
+    from this opening.
+    """
+    episode, points, steps = opening.fork(), list[Episode](), iter(known.steps)
+    try:
+        for message in known.messages[len(opening.messages) :]:
+            if message["role"] == "user":
+                episode.hear(message["content"], _spoken_of(known, len(episode.steps)))
+            elif message["role"] == "assistant" and episode.outcome is None:
+                points.append(episode.fork())
+                step = next(steps)
+                episode.act(Reply(step.message, malformed(step)))
+    except EPISODE_ERRORS:
+        return []
+    return [*points, episode] if episode.outcome is Outcome.SUCCESS else []
+
+
+def _spoken_of(known: Trajectory, step: int) -> int | None:
+    """The intent that the user speaks of before a step."""
+    return known.steps[step].facts.intent if step < len(known.steps) else None
+
+
+def prefix_of(
+    settings: PrefixSettings | None, seed: int, number: int, groups: int, verified: Verified | None = None
+) -> Prefix | None:
     """Where group `number` (from 0) of a run of `groups` begins; None at the start of the dialogue."""
     if settings is None:
         return None
     share = settings.share * (1 - number / groups if settings.fade else 1.0)
     rng = random.Random(f"prefix {seed} {number}")
-    return Prefix(settings.at, f"prefix point {seed} {number}") if rng.random() < share else None
+    if rng.random() >= share:
+        return None
+    return Prefix(settings.at, f"prefix point {seed} {number}", verified)

@@ -122,9 +122,14 @@ class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
 
 
 class PrefixSettings(Model):
-    """Groups that begin within a dialogue of the world's expert: a curriculum from the end (`homerl/train/prefixes.py`)."""
+    """Groups that begin within a dialogue that succeeds: a curriculum from the end (`homerl/train/prefixes.py`)."""
 
-    share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of groups that begin within an expert's dialogue.")
+    share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of groups that begin within a dialogue.")
+    synthesis: str | None = Field(
+        None,
+        description="Synthesis (a folder) of the same blueprints: groups begin in its verified trajectories, at nodes of "
+        "its search trees. Null takes dialogues of the world's expert.",
+    )
     at: Literal["any", "last"] = Field(
         "any",
         description="Where such a group begins: at `any` step but the first and the last, or at the first step of the "
@@ -143,6 +148,11 @@ class TeacherSettings(Model):
     )
     teach: float = Field(
         0.0, ge=0, description="Weight of the teacher's own pull on each token: a gated reverse KL divergence."
+    )
+    shown: Literal["all", "open"] = Field(
+        "all",
+        description="What the teacher is shown: `all` goals and the whole plan, or before each step what is `open`: the "
+        "goals that are not met, and the plan's turns that meet one of them.",
     )
     bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
     styles: Styles = Field(
@@ -174,7 +184,7 @@ class CurriculumSettings(Model):
         "weights alone.",
     )
     prefix: PrefixSettings | None = Field(
-        None, description="Groups that begin within a dialogue of the expert; null begins all with the user's first words."
+        None, description="Groups that begin within a dialogue that succeeds; null begins all with the user's first words."
     )
 
     @model_validator(mode="after")

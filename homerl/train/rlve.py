@@ -44,6 +44,7 @@ from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import Phases
 from homerl.train.prefetch import RolloutPrefetcher
+from homerl.train.prefixes import verified_in
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_untrainable, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
@@ -194,7 +195,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
         )
         blueprint = blueprint_of(recipe.blueprints.recipe, recipe.user.behaviours)
-        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks)
+        verified = verified_in(recipe.rlve.curriculum.prefix, recipe.blueprints)
+        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
         self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.args.max_steps)
         self.player.engine.attach(self, self.phases)
         self.evaluation = Evaluation(recipe, self.player, ranks)

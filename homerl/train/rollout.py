@@ -69,7 +69,8 @@ class Rollout:
         own = slice(self.made, None)
         decisions = [step.decision for step in self.trajectory.steps[own]]
         counts = self.trajectory.outcome.counts
-        return CreditInput(self.rewards[own], counts, decisions, self.fork, self.cut, self.surprise[own])
+        tokens = self.lengths[: len(self.trajectory.steps)][own]
+        return CreditInput(self.rewards[own], counts, decisions, self.fork, self.cut, self.surprise[own], tokens)
 
     @property
     def surprise(self) -> list[float]:

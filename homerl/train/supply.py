@@ -24,7 +24,7 @@ from homerl.play.trajectory import Outcome
 from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, in_groups, mode_of, rule_of, teaches
 from homerl.train.curriculum import Curriculum, Draw
-from homerl.train.prefixes import prefix_of
+from homerl.train.prefixes import Verified, prefix_of
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
 
@@ -87,10 +87,10 @@ class Supply:
 
     def __init__(
         self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
-        curriculum: Curriculum, ranks: RankContext,
+        curriculum: Curriculum, ranks: RankContext, verified: Verified | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
-        self.curriculum, self.ranks = curriculum, ranks
+        self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
         self.groups = settings.blueprints_per_update
         self.slots = self.groups * settings.group
 
@@ -124,7 +124,8 @@ class Supply:
         update, first = number // self.groups, number % self.groups * self.settings.group
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
-        start = prefix_of(self.settings.curriculum.prefix, self.seed, number, self.groups * self.settings.updates)
+        of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
+        start = prefix_of(of, self.seed, number, groups, self.verified)
         return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)
 
     def finish(self, played: Sequence[PlayedGroup]) -> Batch:

@@ -1,7 +1,9 @@
 """Self-distillation: the policy itself, shown the goals and a plan, judges what it did without them (`rlve.teacher`).
 
 The teacher has the policy's weights. It reads the student's dialogue with a note in the instructions: the goals Φ in words,
-and what the world's expert wrote in a dialogue of the same blueprint. For a token that the student sampled, the gap is
+and what the world's expert wrote in a dialogue of the same blueprint. With `shown: open`, the note before each step has only
+what is open there: the goals that are not met, and the expert's turns in which it met one of them. For a token that the
+student sampled, the gap is
 
     d = log π(token | note, dialogue) - log π(token | dialogue)
 
@@ -20,7 +22,7 @@ teacher, and no token of the plan has a loss. The student is trained on what it 
 
 Invariants: the note is in the teacher's tokens alone, and these are forwarded without gradients; the student's sequences and
 targets are what they are without a teacher; a rollout that does not count is not taught; a world whose expert fails on a
-blueprint has no note for it, and the gap is 0.
+blueprint has no note for it, and where nothing is open there is none either: the gap is then 0.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from math import log
 from typing import Any
 
@@ -38,7 +41,7 @@ import numpy as np
 
 from envs.messages import Message
 from homerl.agents.policy import encode
-from homerl.play.episode import EpisodeLimits
+from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.trajectory import unlearnt_in
 from homerl.train.demonstration import demonstration
 from homerl.train.packing.rows import TokenSequence
@@ -53,6 +56,45 @@ def note(goals: Iterable[str], messages: Iterable[Message]) -> str:
     """What the teacher is shown: goals in words, and what an assistant wrote in a dialogue that met them."""
     plan = (_written(message) for message in messages if message["role"] == "assistant")
     return "\n".join(["Goals:", *goals, "Plan:", *plan])
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What an expert wrote in a turn, and the numbers of the goals that were first met in it."""
+
+    messages: tuple[Message, ...]
+    met: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Goals in words, the numbers of those that are met from the start, and the turns of an expert that met them all."""
+
+    goals: tuple[str, ...]
+    met: frozenset[int]
+    turns: tuple[Turn, ...]
+
+    @classmethod
+    def of(cls, goals: Iterable[str], played: Sequence[Episode]) -> Plan:
+        """The plan of a demonstration, which must have succeeded."""
+        known = start = frozenset(i for i, holds in enumerate(played[0].situation.met()) if holds)
+        turns = []
+        for _, steps in groupby(played[-1].steps, key=lambda step: step.facts.turn):
+            turn = list(steps)
+            met = frozenset().union(*(step.facts.met for step in turn))
+            turns.append(Turn(tuple(step.message for step in turn), met - known))
+            known |= met
+        return cls(tuple(goals), start, tuple(turns))
+
+    def whole(self) -> str:
+        """The note with all goals and turns."""
+        return note(self.goals, (message for turn in self.turns for message in turn.messages))
+
+    def open(self, met: Set[int]) -> str | None:
+        """The note with the goals that are not met, and the turns that meet one of them; None if all are met."""
+        goals = [text for number, text in enumerate(self.goals) if number not in met]
+        turns = [turn for turn in self.turns if turn.met - met]
+        return note(goals, (message for turn in turns for message in turn.messages)) if turns else None
 
 
 def with_note(messages: Sequence[Message], text: str) -> list[Message]:
@@ -90,8 +132,11 @@ class Teacher:
         self.styles = tuple(settings.styles.items())
 
     def sequences(self, rollouts: Sequence[Rollout], tokens: SampledTokens) -> list[TokenSequence]:
-        """The student's sequences with the notes of their blueprints, and the same targets in their new places."""
-        return [self._shown(rollout, one) for rollout, one in zip(rollouts, tokens.sequences, strict=True)]
+        """The student's sequences with the notes of their blueprints, and the same targets, in their order, in new places.
+
+        With `shown: open` there is one sequence for each part of a rollout in which the same goals are open.
+        """
+        return [part for pair in zip(rollouts, tokens.sequences, strict=True) for part in self._shown(*pair)]
 
     def teach(
         self, rollouts: Sequence[Rollout], tokens: SampledTokens, teacher: np.ndarray, student: np.ndarray
@@ -107,10 +152,20 @@ class Teacher:
         metrics = {"teacher/gap": _mean(gap), "teacher/agrees": _mean(gap > 0), "teacher/factor": _mean(factor)}
         return replace(tokens, advantages=advantages), metrics
 
-    def _shown(self, rollout: Rollout, sequence: TokenSequence) -> TokenSequence:
-        text = expert_note(json.dumps(rollout.trajectory.blueprint), self.limits, self.seed, self.styles)
-        if text is None or not len(sequence.ids):
-            return sequence
+    def _shown(self, rollout: Rollout, sequence: TokenSequence) -> Iterator[TokenSequence]:
+        plan = expert_plan(json.dumps(rollout.trajectory.blueprint), self.limits, self.seed, self.styles)
+        if plan is None or not len(sequence.ids):
+            yield sequence
+        elif self.settings.shown == "all":
+            yield self._with(plan.whole(), rollout, sequence)
+        else:
+            for met, targets in _by_goals(plan, rollout, sequence.targets):
+                part = TokenSequence(sequence.ids[: targets[-1] + 1], targets)
+                text = plan.open(met)
+                yield part if text is None else self._with(text, rollout, part)
+
+    def _with(self, text: str, rollout: Rollout, sequence: TokenSequence) -> TokenSequence:
+        """A sequence with a note in its instructions."""
         opening, tools = list(rollout.trajectory.messages[:1]), rollout.trajectory.tools
         plain = self._ids(opening if opening[0]["role"] == "system" else [], tools)
         if sequence.ids[: len(plain)].tolist() != plain:
@@ -126,11 +181,24 @@ class Teacher:
 
 
 @lru_cache(maxsize=1024)
-def expert_note(blueprint: str, limits: EpisodeLimits, seed: int, styles: tuple[tuple[Style, float], ...]) -> str | None:
-    """The note on a blueprint (JSON) by the world's expert; None if the expert does not succeed within the limits."""
+def expert_plan(blueprint: str, limits: EpisodeLimits, seed: int, styles: tuple[tuple[Style, float], ...]) -> Plan | None:
+    """The plan of the world's expert for a blueprint (JSON); None if it does not succeed within the limits."""
     data, config = json.loads(blueprint), ExpertConfig(mistakes=0.0, styles=dict(styles))
     played = asyncio.run(demonstration(begin(read_blueprint(data), limits), seed, config))
-    return note(world_of(data).goals_in_words(data), played[-1].messages[len(played[0].messages) :]) if played else None
+    return Plan.of(world_of(data).goals_in_words(data), played) if played else None
+
+
+def _by_goals(plan: Plan, rollout: Rollout, targets: np.ndarray) -> Iterator[tuple[frozenset[int], np.ndarray]]:
+    """The targets of a rollout in parts, each with the goals that are met before the steps that sampled them."""
+    ledger, steps = rollout.ledger, rollout.trajectory.steps
+    spans = [end - start for start, end in ledger.spans[ledger.shared :]]
+    met = [frozenset(steps[at - 1].facts.met) if at else plan.met for at in range(ledger.shared, len(ledger.spans))]
+    begin = 0
+    for known, part in groupby(zip(met, spans, strict=True), key=lambda pair: pair[0]):
+        size = sum(span for _, span in part)
+        if size:
+            yield known, targets[begin : begin + size]
+        begin += size
 
 
 def factors(tokens: SampledTokens, gap: np.ndarray, settings: TeacherSettings) -> np.ndarray:

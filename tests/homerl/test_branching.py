@@ -135,8 +135,9 @@ def test_forks_can_be_played_inside_a_running_loop(player, task):
 # counterfactual: siblings of one step
 
 
-def counterfactual(by: str) -> RLVESettings:
-    return RLVESettings(credit="counterfactual", group=8, counterfactual={"roots": 4, "siblings": 2, "by": by, "horizon": 1})
+def counterfactual(by: str, **more: float) -> RLVESettings:
+    keys = {"roots": 4, "siblings": 2, "by": by, "horizon": 1, **more}
+    return RLVESettings(credit="counterfactual", group=8, counterfactual=keys)
 
 
 @pytest.mark.parametrize("by", ["surprise", "random"])
@@ -174,3 +175,28 @@ def test_a_state_in_which_a_sibling_is_left_is_named_as_the_root_names_it(player
     rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
     known = {step.decision for r in rollouts if r.fork is None for step in r.trajectory.steps}
     assert {s.cut for s in rollouts if s.cut} & known
+
+
+def test_places_that_the_budget_leaves_empty_sample_nothing_and_change_no_credit(player, task):
+    """No step is cheap enough for a budget of next to nothing, so all places but the roots' stay empty."""
+    full, poor = counterfactual("surprise"), counterfactual("surprise", tokens=1e-6)
+    rollouts = tree(player(forks=mode_of(poor).forks(poor)), task)
+    roots, rest = rollouts[:4], rollouts[4:]
+    assert all(rollout.fork is None for rollout in roots) and all(rollout.fork.steps == 0 for rollout in rest)
+    for empty in rest:
+        assert empty.cut is not None and not any(empty.lengths) and not any(empty.ledger.mask)
+    group = [rollout.credit_input for rollout in rollouts]
+    credit = mode_of(poor).rule(group, poor)
+    assert credit[:4] == mode_of(full).rule(group[:4], full) and not any(map(any, credit[4:]))
+    assert mode_of(poor).metrics([group], poor)["counterfactual/tokens"] == 0
+    tokens = sampled_tokens(list(zip(rollouts, credit, strict=True)))
+    assert tokens.counts[4:] == [0] * 4 and len(tokens.advantages) == sum(map(sum, (r.lengths for r in roots)))
+
+
+def test_a_budget_pays_for_the_most_surprising_steps_first(player, task):
+    settings = counterfactual("surprise", tokens=0.5)
+    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
+    spent = sum(
+        sum(rollouts[r.fork.parent].lengths[r.fork.step : r.fork.step + 1]) for r in rollouts if r.fork and r.fork.steps
+    )
+    assert 0 < spent <= 0.5 * sum(sum(r.lengths) for r in rollouts if r.fork is None)

@@ -14,7 +14,7 @@ from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.counterfactual import CounterfactualSettings, counterfactual_credit
+from homerl.train.credit.counterfactual import EMPTY, CounterfactualSettings, counterfactual_credit, most_surprising
 from homerl.train.credit.registry import assign, mode_of, rule_of, teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -386,6 +386,33 @@ def test_a_counterfactual_plan_uses_the_budget_for_single_steps_of_roots(roots, 
         assert forks[roots : roots + siblings] == [Fork(roots - 1, 1, 1)] * siblings or roots == 2
     assert len(forks) == group and forks[:roots] == [None] * roots
     assert all(fork.parent < roots and fork.steps == 1 for fork in forks[roots:])
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.floats(0, 9), st.integers(1, 50)), max_size=6), min_size=2, max_size=5),
+    st.floats(0.01, 2), st.integers(2, 4), st.integers(0, 12),
+)  # fmt: skip
+def test_a_budget_of_tokens_is_kept_and_spent_on_surprise(rows, share, siblings, count):
+    settings = CounterfactualSettings(siblings=siblings, tokens=share)
+    roots = [CreditInput([0.0] * len(row), surprise=[s for s, _ in row], tokens=[n for _, n in row]) for row in rows]
+    forks = most_surprising(settings, roots, count)
+    paid = [fork for fork in forks if fork.steps]
+    assert len(forks) == count and forks == paid + [EMPTY] * (count - len(paid))
+    left = share * sum(n for row in rows for _, n in row)
+    bought = list(dict.fromkeys(paid))
+    for i, t in sorted(
+        ((i, t) for i, row in enumerate(rows) for t in range(len(row))), key=lambda at: -rows[at[0]][at[1]][0]
+    ):
+        if Fork(i, t, 1) in bought:
+            left -= siblings * rows[i][t][1]
+        elif len(paid) < count:
+            assert siblings * rows[i][t][1] > left - 1e-9, "a more surprising step was passed over that could be paid"
+    assert left >= -1e-9 and all(paid.count(fork) == siblings for fork in bought[:-1])
+
+
+def test_a_budget_goes_with_steps_that_are_chosen_after_play():
+    with pytest.raises(ValidationError, match=r"counterfactual\.tokens.*by: surprise"):
+        RLVESettings(credit="counterfactual", group=8, counterfactual={"by": "random", "tokens": 0.2})
 
 
 def gradient_of(settings: CounterfactualSettings, kept: bool = False, n: int = 40000) -> float:

@@ -1,7 +1,7 @@
 """The contract of a credit mode, which is defined completely in one file.
 
 Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step; it is asked only
-about groups whose returns vary (`registry.assign`); it knows nothing of tokens; importing a mode is cheap, and never
+about groups whose returns vary (`registry.assign`); of tokens it knows numbers alone; importing a mode is cheap, and never
 imports torch.
 """
 
@@ -20,7 +20,7 @@ from envs.model import Model
 class Fork:
     """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`.
 
-    It is played for `steps` steps from there, or to its end if that is None.
+    It is played for `steps` steps from there, or to its end if that is None; 0 is a place of the group that is left empty.
     """
 
     parent: int
@@ -35,7 +35,7 @@ class CreditInput:
     `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
     is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start. `cut` is the
     state in which a rollout was left before its end, None if it was played to its end. `surprise` is the mean -log p of the
-    tokens that a step sampled, in nats; 0 for a step that it did not sample.
+    tokens that a step sampled, in nats, and `tokens` their number; both are 0 for a step that it did not sample.
     """
 
     rewards: Sequence[float]
@@ -44,6 +44,7 @@ class CreditInput:
     fork: Fork | None = None
     cut: str | None = None
     surprise: Sequence[float] = ()
+    tokens: Sequence[int] = ()
 
 
 Group = Sequence[CreditInput]

@@ -1,8 +1,9 @@
 """`counterfactual`: at chosen steps the world is forked, and siblings sample that step alone.
 
 Some rollouts of a group are roots, which are played to their ends. At a chosen step t of a root, in state s, m siblings copy
-the state, sample their own step from there, and are cut. A sibling costs the tokens of one step and not of an episode. With
-V the value of a state, estimated from the roots (`values`), the action of member j is worth
+the state, sample their own step from there, and are cut. A sibling costs the tokens of one step and not of an episode; with
+`tokens`, the steps are chosen so that all siblings together are expected to sample at most that share of what the roots
+sampled. With V the value of a state, estimated from the roots (`values`), the action of member j is worth
 
     Q_j = r_j + γ V(s'_j)
 
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -57,6 +58,13 @@ class CounterfactualSettings(Model):
         description="Which steps of the roots: those whose tokens were least likely (`surprise`), or steps drawn before "
         "play (`random`).",
     )
+    tokens: float | None = Field(
+        None,
+        gt=0,
+        description="Of `by: surprise`: most tokens that the siblings are expected to sample, as a share of the roots' "
+        "tokens; a sibling is expected to sample as many as the root did in its step. Steps that cost too much are passed "
+        "over, and places of the group may stay empty. Null fills the group whatever it costs.",
+    )
     horizon: int = Field(6, ge=1, description="Of `by: random`: last step that is drawn; steps count from 0.")
 
 
@@ -68,6 +76,9 @@ class CounterfactualKeys(Model):
     )
 
 
+EMPTY = Fork(0, 0, 0)  # a place of the group for which there were no tokens
+
+
 def drawn(settings: CounterfactualSettings, group: int, rng: random.Random) -> list[Fork | None]:
     """Roots, and forks at random steps; roots alone if the steps are chosen after play."""
     forks: list[Fork | None] = [None] * settings.roots
@@ -77,12 +88,28 @@ def drawn(settings: CounterfactualSettings, group: int, rng: random.Random) -> l
     return forks
 
 
-def most_surprising(siblings: int, roots: Group, count: int) -> list[Fork]:
-    """`count` forks at the steps of the roots with the highest surprise, `siblings` of them at each, in turn."""
+def most_surprising(settings: CounterfactualSettings, roots: Group, count: int) -> list[Fork]:
+    """`count` forks at the steps of the roots with the highest surprise, `siblings` of them at each, in turn.
+
+    With a budget of tokens, each step is forked at most once, and the rest of the forks are places that stay empty.
+    """
     played = [(i, root) for i, root in enumerate(roots) if root.counts]
     steps = [(-surprise, i, t) for i, root in played for t, surprise in enumerate(root.surprise)]
     places = [Fork(i, t, 1) for _, i, t in sorted(steps)] or [Fork(0, 0, 1)]
-    return [places[at // siblings % len(places)] for at in range(count)]
+    if settings.tokens is None:
+        return [places[at // settings.siblings % len(places)] for at in range(count)]
+    forks = [place for place in _affordable(places, roots, settings) for _ in range(settings.siblings)][:count]
+    return forks + [EMPTY] * (count - len(forks))
+
+
+def _affordable(places: Iterable[Fork], roots: Group, settings: CounterfactualSettings) -> Iterator[Fork]:
+    """The places, in their order, whose siblings fit into what is left of the budget."""
+    left = (settings.tokens or 0.0) * sum(sum(root.tokens) for root in roots)
+    for place in places:
+        cost = settings.siblings * sum(roots[place.parent].tokens[place.step : place.step + 1])
+        if 0 < cost <= left:
+            left -= cost
+            yield place
 
 
 def counterfactual_credit(
@@ -109,7 +136,7 @@ def _by_place(group: Group) -> Mapping[tuple[int, int], Sequence[int]]:
     """The siblings at each (root, step)."""
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, played in enumerate(group):
-        if played.fork is not None:
+        if played.fork is not None and played.fork.steps:
             places[played.fork.parent, played.fork.step].append(i)
     return places
 
@@ -143,6 +170,8 @@ class CounterfactualCredit(CreditMode):
         mine = settings.counterfactual
         if settings.group < mine.roots + mine.siblings:
             yield f"a group of {settings.group} with {mine.roots} roots leaves less than {mine.siblings} siblings"
+        if mine.tokens is not None and mine.by == "random":
+            yield "`counterfactual.tokens` needs `by: surprise`: what a step costs is known after play alone"
 
     def forks(self, settings: Any) -> ForkPlan | None:
         """The plan that draws or chooses the steps."""
@@ -151,16 +180,21 @@ class CounterfactualCredit(CreditMode):
             return ForkPlan(lambda group, rng: drawn(mine, group, rng))
         return ForkPlan(
             lambda group, rng: drawn(mine, group, rng),
-            lambda roots, count, rng: most_surprising(mine.siblings, roots, count),
+            lambda roots, count, rng: most_surprising(mine, roots, count),
         )
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
-        """The share of sampled steps that are siblings', and the mean surprise of the steps that were forked."""
-        forks = [(group, played.fork) for group in groups for played in group if played.fork is not None]
+        """The shares of sampled steps and tokens that are siblings', and the mean surprise of the forked steps."""
+        every = [(group, played) for group in groups for played in group]
+        forks = [(group, played.fork) for group, played in every if played.fork is not None and played.fork.steps]
         at = [group[fork.parent].surprise[fork.step] for group, fork in forks if group[fork.parent].surprise]
-        steps = sum(len(played.rewards) for group in groups for played in group if played.fork is None)
-        share = len(forks) / max(1, steps + len(forks))
-        return {"counterfactual/share": share, "counterfactual/surprise": sum(at) / max(1, len(at))}
+        steps = sum(len(played.rewards) for _, played in every if played.fork is None)
+        tokens = [(sum(played.tokens), played.fork is not None) for _, played in every]
+        return {
+            "counterfactual/share": len(forks) / max(1, steps + len(forks)),
+            "counterfactual/tokens": sum(n for n, sibling in tokens if sibling) / max(1, sum(n for n, _ in tokens)),
+            "counterfactual/surprise": sum(at) / max(1, len(at)),
+        }
 
 
 MODE = CounterfactualCredit()

@@ -21,14 +21,14 @@ import numpy as np
 from credit.variants import VARIANTS, WHOLE
 from homerl.train.credit.branch import plan
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.counterfactual import most_surprising
+from homerl.train.credit.counterfactual import CounterfactualSettings, most_surprising
 from homerl.train.credit.registry import rule_of
 from homerl.train.recipe import RLVESettings
 
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
 ROOTS, SIBLINGS = 2, 3
-MANY = 2  # siblings at a chosen step
+CHOICE = CounterfactualSettings(roots=WHOLE, siblings=2)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Epis
 @cache
 def rule(variant: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
-    more = {"group": WHOLE + MANY} if variant == "counterfactual" else {}  # else it is refused; a rule takes any size
+    more = (
+        {"group": WHOLE + CHOICE.siblings} if variant == "counterfactual" else {}
+    )  # else it is refused; a rule takes any size
     return rule_of(RLVESettings(**VARIANTS[variant] | more))
 
 
@@ -170,7 +172,7 @@ def singled(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[E
     episodes = [play(task, policy, rng) for _ in range(WHOLE)]
     whole = [CreditInput(e.rewards, surprise=surprise(task, policy, e)) for e in episodes]
     count = (GROUP - WHOLE) * sum(len(e.actions) for e in episodes) // WHOLE
-    forks = most_surprising(MANY, whole, count)
+    forks = most_surprising(CHOICE, whole, count)
     left: list[str | None] = [None] * WHOLE
     for fork in forks:
         episode = episodes[fork.parent].fork(fork.step)

@@ -2,8 +2,8 @@
 
 Invariant: an update samples as many steps with each variant, as far as episodes are equally long. A group of eight episodes
 is with `counterfactual` one of six, and single steps in the place of the other two. `weighed` and `taught` are `state λ 0.5`
-with the policy as its own teacher, who weighs credit or teaches by a gated divergence. A table cannot read a plan, so only
-models have a teacher.
+with the policy as its own teacher, who weighs credit or teaches by a gated divergence; `... open` shows it what is open.
+A table cannot read a plan, so only models have a teacher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "branch": {"credit": "branch"},
     "counterfactual": {"credit": "counterfactual", "counterfactual": {"roots": 6, "siblings": 2}},
     "weighed": {**STATE, "teacher": {"weigh": 1.0, "styles": {"stepwise": 1.0}}},
+    "weighed open": {**STATE, "teacher": {"weigh": 1.0, "styles": {"stepwise": 1.0}, "shown": "open"}},
     "taught": {**STATE, "teacher": {"weigh": 0.0, "teach": 0.5, "styles": {"stepwise": 1.0}}},
+    "taught open": {**STATE, "teacher": {"weigh": 0.0, "teach": 0.5, "styles": {"stepwise": 1.0}, "shown": "open"}},
 }
 OF_TABLES = tuple(name for name, keys in VARIANTS.items() if "teacher" not in keys)
 WHOLE = 6  # of a group of eight that `counterfactual` plays to the end; two episodes' worth of steps go to siblings
@@ -32,5 +34,6 @@ WHOLE = 6  # of a group of eight that `counterfactual` plays to the end; two epi
 COLOURS = {
     "trajectory": "#777777", "pooled": "#1f77b4", "index": "#17becf", "index γ 0.1": "#9467bd", "state λ 0": "#e377c2",
     "state λ 0.5": "#ff7f0e", "state λ 1": "#8c564b", "anchor": "#2ca02c", "branch": "#d62728",
-    "counterfactual": "#000000", "weighed": "#bcbd22", "taught": "#1b7837",
+    "counterfactual": "#000000", "weighed": "#bcbd22", "weighed open": "#7f7f00", "taught": "#1b7837",
+    "taught open": "#66c2a5",
 }  # fmt: skip

@@ -1,24 +1,31 @@
-"""Groups that begin within an expert's dialogue: where, and that the expert's steps are context alone."""
+"""Groups that begin within a dialogue that succeeds: where, and that the steps before are context alone."""
 
 import asyncio
+import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
+from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine, encode, render_new
+from homerl.flow.collect import synthesise
+from homerl.flow.recipe import SynthesisConfig
 from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
-from homerl.train.demonstration import demonstration
-from homerl.train.prefixes import Prefix, prefix_of
-from homerl.train.recipe import PrefixSettings, RLVESettings
-from homerl.train.rlve import part_totals
+from homerl.play.trajectory import from_row, read_rows
+from homerl.train.demonstration import FLAWLESS, demonstration
+from homerl.train.prefixes import Prefix, prefix_of, verified_in
+from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
+from homerl.train.rlve import part_totals, train_rlve
 from homerl.train.rollout import Player, Rollout
 from homerl.train.supply import episode_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
-from homerl.worlds.registry import begin, restored
+from homerl.worlds.registry import begin, restored, world_of
 from rewards.composite import RewardWeights
 
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
@@ -98,6 +105,91 @@ def test_any_step_is_taken_but_the_first_and_the_last_word(long_blueprint):
 def test_a_dialogue_that_cannot_succeed_is_played_from_the_start(long_blueprint):
     opening = begin(long_blueprint, EpisodeLimits(turns=1, steps=8))
     assert asyncio.run(Prefix("any", "d")(opening)) is opening
+
+
+# nodes of a search
+
+
+@pytest.fixture(scope="module")
+def synthesis(tmp_path_factory, task):
+    """A synthesis of two wishes each, and the recipe of its blueprints."""
+    recipe = task.model_copy(update={"intents": (2, 2)})
+    config = SynthesisConfig(recipe=recipe, blueprints=4, limits=LIMITS)
+    out = tmp_path_factory.mktemp("synth")
+    synthesise(config, out, 0, lambda done, of: None)
+    return out, recipe
+
+
+def source_of(recipe, **keys: int) -> BlueprintSource:
+    return BlueprintSource.model_validate({"recipe": recipe.model_dump(), "count": 4, "first_seed": 0, **keys})
+
+
+def test_groups_begin_at_nodes_of_the_search(synthesis):
+    """A node is a prefix of a verified trajectory: the same messages and facts, in a world that goes on from there."""
+    out, recipe = synthesis
+    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe))
+    known = [from_row(row) for row in read_rows(out / "trajectories.jsonl")]
+    assert len(known) > 4, "one trajectory a blueprint proves little"
+    for seed in range(4):
+        nodes = set()
+        opening = begin(make_blueprint(recipe, "train", seed), LIMITS)
+        mine = [one for one in known if one.blueprint["id"] == opening.blueprint.id]
+        for number in range(30):
+            start = asyncio.run(Prefix("any", f"{seed} {number}", verified)(opening))
+            size = len(start.messages)
+            paths = [one for one in mine if one.messages[:size] == tuple(start.messages)]
+            assert paths and tuple(start.steps) == paths[0].steps[: len(start.steps)] and not opening.steps
+            played = asyncio.run(play(start, world_of(start.blueprint).expert(FLAWLESS, 0), ScriptedUser(0)))
+            assert played.success, "the expert goes on from a node to the end"
+            nodes.add(tuple(map(str, start.messages)))
+        assert len(nodes) > 1
+
+
+def test_a_run_trains_on_what_follows_nodes(synthesis, tiny, tmp_path):
+    out, recipe = synthesis
+    settings = RLVERecipe.model_validate(
+        {
+            "homerl": 1, "run": "rlve", "cpu": True, "seed": 6, "out": tmp_path, "parallel": "none",
+            "model": {"name": str(tiny), "dtype": "float32"}, "wandb": {"mode": "disabled"},
+            "blueprints": source_of(recipe).model_dump(), "limits": asdict(LIMITS), "rewards": {"audit": 0.0},
+            "rlve": {
+                "updates": 1, "blueprints_per_update": 2, "group": 2, "max_tokens": 8, "max_episode_tokens": 2048,
+                "save_steps": None, "log_steps": 1, "kl": 0.0,
+                "curriculum": {"prefix": {"share": 1.0, "fade": False, "synthesis": str(out)}},
+            },
+        }
+    )  # fmt: skip
+    train_rlve(settings)
+    line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
+    assert line["curriculum/prefixed"] == 1 and "reward_by_step/progress/0" not in line
+    known = [from_row(row) for row in read_rows(out / "trajectories.jsonl")]
+    for row in read_rows(tmp_path / "rollouts/update_000001.jsonl"):
+        assert any(from_row(row).steps[:1] == one.steps[:1] for one in known)
+
+
+def test_a_blueprint_that_the_search_did_not_solve_is_played_from_the_start(synthesis, task):
+    out, recipe = synthesis
+    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe, count=5))
+    opening = begin(make_blueprint(recipe, "train", 4), LIMITS)
+    assert asyncio.run(Prefix("any", "a", verified)(opening)) is opening
+
+
+def test_a_trajectory_that_does_not_succeed_within_the_limits_is_not_begun_within(synthesis):
+    out, recipe = synthesis
+    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe))
+    opening = begin(make_blueprint(recipe, "train", 0), EpisodeLimits(turns=1, steps=8))
+    assert asyncio.run(Prefix("any", "a", verified)(opening)) is opening
+
+
+def test_a_synthesis_of_other_blueprints_is_refused(synthesis, task):
+    out, recipe = synthesis
+    with pytest.raises(InputError, match=r"rlve\.curriculum\.prefix\.synthesis: .*no trajectory of the 4 blueprints"):
+        verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe, first_seed=1000))
+    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(task))
+    with pytest.raises(InputError, match="another blueprint train-0 than this recipe"):
+        asyncio.run(Prefix("any", "a", verified)(begin(make_blueprint(task, "train", 0), LIMITS)))
+    with pytest.raises(InputError, match="no such file"):
+        verified_in(PrefixSettings(synthesis=str(out / "missing")), source_of(recipe))
 
 
 def test_the_share_fades():

@@ -1,5 +1,6 @@
 """The policy as its own teacher: what it is shown, what it does to advantages, and that the student never sees it."""
 
+import asyncio
 import json
 from dataclasses import replace
 from math import log
@@ -12,17 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from envs.documents import InputError
-from homerl.agents.policy import TransformersEngine, encode
+from homerl.agents.policy import Sample, TransformersEngine, encode
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, write_rows
 from homerl.train import rlve
+from homerl.train.demonstration import demonstration
 from homerl.train.engines.generate import InPlace
 from homerl.train.recipe import RLVERecipe, TeacherSettings
 from homerl.train.rlve import train_rlve
 from homerl.train.rollout import Player
 from homerl.train.sft import load_dialogues
-from homerl.train.teacher import Teacher, expert_note, factors, note, pulls, with_note
+from homerl.train.teacher import Plan, Teacher, expert_plan, factors, note, pulls, with_note
 from homerl.train.tensors import SampledTokens, sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import begin, worlds
@@ -31,6 +33,10 @@ from rewards.composite import RewardWeights
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
 SNIPPETS = (("snippet", 1.0),)
 gaps = arrays(float, st.integers(1, 12), elements=st.floats(-30, 30))
+
+
+def plan_of(blueprint: dict, limits: EpisodeLimits = LIMITS) -> Plan | None:
+    return expert_plan(json.dumps(blueprint), limits, 0, SNIPPETS)
 
 
 def tokens_of(advantages: np.ndarray, steps: np.ndarray) -> SampledTokens:
@@ -47,7 +53,7 @@ def rollouts(model, tokenizer, task):
 
 def test_the_note_has_the_goals_and_the_experts_calls(task):
     blueprint = make_blueprint(task, "train", 3)
-    text = expert_note(json.dumps(blueprint.model_dump(mode="json")), LIMITS, 0, SNIPPETS)
+    text = plan_of(blueprint.model_dump(mode="json")).whole()
     goals, plan = text.split("\nPlan:\n")
     assert all(condition in goals for intent in blueprint.intents for condition in intent.conditions)
     assert all(json.dumps(call.code)[1:-1] in plan for intent in blueprint.intents for call in intent.plan)
@@ -55,7 +61,7 @@ def test_the_note_has_the_goals_and_the_experts_calls(task):
 
 def test_there_is_no_note_where_the_expert_fails(task):
     blueprint = make_blueprint(task.model_copy(update={"intents": (2, 2)}), "train", 3)
-    assert expert_note(json.dumps(blueprint.model_dump(mode="json")), EpisodeLimits(turns=1, steps=8), 0, SNIPPETS) is None
+    assert plan_of(blueprint.model_dump(mode="json"), EpisodeLimits(turns=1, steps=8)) is None
 
 
 @pytest.mark.parametrize("world", worlds())
@@ -64,9 +70,12 @@ def test_every_world_has_notes(world):
     recipe = adapter.recipe.model_validate({} if adapter.is_default else {"world": world})
     blueprint = adapter.make_blueprint(recipe, "train", 1)
     limits = EpisodeLimits(turns=None, steps=40, steps_per_turn=30)
-    text = expert_note(json.dumps(blueprint.model_dump(mode="json")), limits, 0, SNIPPETS)
-    goals, plan = text.split("\nPlan:\n")
-    assert len(goals.splitlines()) > 1 and plan.strip()
+    plan = plan_of(blueprint.model_dump(mode="json"), limits)
+    goals, written = plan.whole().split("\nPlan:\n")
+    assert len(goals.splitlines()) > 1 and written.strip()
+    numbers = range(len(begin(blueprint, limits).situation.met()))
+    assert len(plan.goals) == len(numbers), "goals have their words in the order of Φ"
+    assert plan.met.union(*(turn.met for turn in plan.turns)) == set(numbers) and plan.open(set(numbers)) is None
 
 
 def test_the_teacher_reads_the_students_dialogue_and_the_note_alone(rollouts, tokenizer):
@@ -74,7 +83,7 @@ def test_the_teacher_reads_the_students_dialogue_and_the_note_alone(rollouts, to
     tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps)) for rollout in rollouts])
     shown = Teacher(TeacherSettings(), tokenizer, LIMITS, 0).sequences(rollouts, tokens)
     for rollout, own, other in zip(rollouts, tokens.sequences, shown, strict=True):
-        text = expert_note(json.dumps(rollout.trajectory.blueprint), LIMITS, 0, SNIPPETS)
+        text = plan_of(rollout.trajectory.blueprint).whole()
         assert other.ids[other.targets].tolist() == own.ids[own.targets].tolist()
         shift = len(other.ids) - len(own.ids)
         assert shift > 0 and set(other.targets - own.targets) == {shift}
@@ -85,6 +94,52 @@ def test_the_teacher_reads_the_students_dialogue_and_the_note_alone(rollouts, to
         assert other.ids[: len(begin)].tolist() == begin
         assert other.ids[len(begin) :].tolist() == own.ids[len(begin) - shift :].tolist()
         assert text in tokenizer.decode(other.ids) and text not in tokenizer.decode(own.ids)
+
+
+class Saying:
+    """An engine that says given messages, one after the other."""
+
+    def __init__(self, tokenizer, messages) -> None:
+        self.tokenizer, self.messages = tokenizer, iter(messages)
+
+    async def sample(self, prompt):
+        said = self.tokenizer.apply_chat_template([next(self.messages)], tokenize=False)
+        ids = encode(self.tokenizer, said.removeprefix("<|im_start|>assistant\n").removesuffix("\n"))
+        return Sample(tuple(ids), (-1.0,) * len(ids))
+
+
+def test_before_each_step_the_teacher_is_shown_what_is_open_there(tokenizer, task):
+    """A student that does as the expert does: wishes that it has met leave the note."""
+    blueprint = make_blueprint(task.model_copy(update={"intents": (2, 2)}), "train", 3)
+    played = asyncio.run(demonstration(begin(blueprint, LIMITS), 0))
+    said = [message for message in played[-1].messages if message["role"] == "assistant"]
+    player = Player(Saying(tokenizer, said), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096)
+    (rollout,) = player.play([blueprint], [0])
+    assert rollout.trajectory.success
+    tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps))])
+    parts = Teacher(TeacherSettings(shown="open"), tokenizer, LIMITS, 0).sequences([rollout], tokens)
+    own = tokens.sequences[0]
+    written = np.concatenate([part.ids[part.targets] for part in parts])
+    assert written.tolist() == own.ids[own.targets].tolist() and len(parts) > 2
+    plan, texts = plan_of(rollout.trajectory.blueprint), [tokenizer.decode(part.ids) for part in parts]
+    assert plan.whole() in texts[0], "at first all is open"
+    first, second = (list(intent.conditions) for intent in blueprint.intents)
+    between = next(text for text in texts if "Goals:" in text and not any(goal in text for goal in first))
+    assert all(goal in between.split("Plan:")[0] for goal in second)
+    shown = between.split("Plan:")[1].split("<|im_end|>")[0]
+    calls = [[json.dumps(call.code)[1:-1] for call in intent.plan] for intent in blueprint.intents]
+    assert all(call in shown for call in calls[1]) and not any(call in shown for call in calls[0])
+    assert "Goals:" not in texts[-1] and texts[-1] == tokenizer.decode(own.ids[: own.targets[-1] + 1]), "the last word"
+
+
+def test_where_no_goal_is_met_all_is_open(rollouts, tokenizer):
+    tokens = sampled_tokens([(rollout, [0.0] * len(rollout.trajectory.steps)) for rollout in rollouts])
+    assert not any(step.facts.met for rollout in rollouts for step in rollout.trajectory.steps)
+    shown = [
+        Teacher(TeacherSettings(shown=how), tokenizer, LIMITS, 0).sequences(rollouts, tokens) for how in ("all", "open")
+    ]
+    for whole, part in zip(*shown, strict=True):
+        assert whole.ids.tolist() == part.ids.tolist() and whole.targets.tolist() == part.targets.tolist()
 
 
 def test_instructions_are_begun_with_where_there_are_none():
@@ -225,5 +280,5 @@ def test_the_student_is_never_shown_a_note(task):
     """An observation is all that a policy gets, and it is made of the situation's own messages."""
     blueprint = make_blueprint(task, "train", 3)
     episode = begin(blueprint, LIMITS)
-    text = expert_note(json.dumps(blueprint.model_dump(mode="json")), LIMITS, 0, SNIPPETS)
+    text = plan_of(blueprint.model_dump(mode="json")).whole()
     assert "Plan:" in text and all("Plan:" not in str(message) for message in episode.observation.messages)

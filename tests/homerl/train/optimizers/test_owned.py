@@ -97,8 +97,15 @@ def test_an_adapter_in_bfloat16_learns_as_in_float32(sft, started, plain) -> Non
     assert off(half, whole, begun, "lora_B") < 0.3
 
 
-@pytest.mark.parametrize("settings", [{}, {"muon": 1e-4}], ids=["adamw", "muon"])
-@pytest.mark.parametrize("lora", [None, LORA], ids=["all weights", "lora"])
+@pytest.mark.parametrize(
+    ("lora", "settings"),
+    [
+        pytest.param(None, {}, id="all weights, adamw", marks=pytest.mark.long),
+        pytest.param(None, {"muon": 1e-4}, id="all weights, muon"),
+        pytest.param(LORA, {}, id="lora, adamw", marks=pytest.mark.long),
+        pytest.param(LORA, {"muon": 1e-4}, id="lora, muon", marks=pytest.mark.long),
+    ],
+)
 def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, monkeypatch, lora, settings) -> None:
     model = {"name": started, "dtype": "bfloat16", "lora": lora}
     settings = settings | {"learning_rate": 1e-5, "max_steps": 6, "save_steps": 2}

@@ -86,7 +86,7 @@ def alone(tmp_path_factory) -> tuple:
     return losses, weights
 
 
-@pytest.mark.parametrize("memory", ["plenty", "lacks"])
+@pytest.mark.parametrize("memory", [pytest.param("plenty", marks=pytest.mark.long), "lacks"])
 def test_two_ranks_learn_what_one_does(tmp_path, memory, alone):
     losses, weights = alone
     (first, second) = ran(tmp_path, 2, memory)
