@@ -88,4 +88,5 @@ ensure_venv() {
         printf '%s\n' "$wanted" >"$stamp"
     fi
     export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH"
+    unset PYTHONDONTWRITEBYTECODE  # many processes start, and each would compile what it imports anew
 }

@@ -14,21 +14,27 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from envs.documents import InputError
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.reverify import malformed
-from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
+from homerl.play.situation import Blueprint, Reply
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_at
 from homerl.train.demonstration import demonstration
 from homerl.train.recipe import BlueprintSource, PrefixSettings
+from homerl.worlds.registry import read_blueprint
 
 KEY = "rlve.curriculum.prefix.synthesis"
-SAME = "synthesise the same ones: synth.recipe and synth.first_seed as in `blueprints`, and the same `behaviours`"
+SAME = (
+    "synthesise the same ones: synth.recipe and synth.first_seed as in `blueprints`, no synth.curriculum, and the same "
+    "`behaviours`"
+)
+COMPARED = 8  # blueprints, before training
 
 
 @dataclass(frozen=True)
@@ -38,24 +44,27 @@ class Verified:
     file: Path
     lines: Mapping[str, Sequence[int]]
 
-    def drawn(self, opening: Episode, rng: random.Random) -> Trajectory | None:
-        """One trajectory of the opening's blueprint; None if the search found none.
+    def drawn(self, blueprint: Blueprint, rng: random.Random) -> Trajectory | None:
+        """One trajectory of a blueprint; None if the search found none.
 
         Raises `InputError` if the synthesis means another blueprint by the same name.
         """
-        if not (lines := self.lines.get(opening.blueprint.id)):
+        if not (lines := self.lines.get(blueprint.id)):
             return None
         with self.file.open("rb") as file:
             file.seek(rng.choice(lines))
-            trajectory = from_row(json.loads(file.readline()))
-        if trajectory.blueprint != opening.blueprint.model_dump(mode="json"):
-            raise InputError(f"{self.file} has another blueprint {opening.blueprint.id} than this recipe", KEY, SAME)
-        return trajectory
+            found = trajectory_at(json.loads(file.readline()), str(self.file))
+        if read_blueprint(found.blueprint) != blueprint:
+            raise InputError(f"{self.file} has another blueprint {blueprint.id} than this recipe", KEY, SAME)
+        return found
 
 
-def verified_in(settings: PrefixSettings | None, source: BlueprintSource) -> Verified | None:
-    """The trajectories of the settings' synthesis; None if there is none. Raises `InputError` if they are of no blueprint
-    that is trained on.
+def verified_in(
+    settings: PrefixSettings | None, source: BlueprintSource, blueprint: Callable[[int], Blueprint]
+) -> Verified | None:
+    """The trajectories of the settings' synthesis; None if there is none. `blueprint` makes one from its seed.
+
+    Raises `InputError` if the synthesis has none of the blueprints that are trained on, or others by their names.
     """
     if settings is None or settings.synthesis is None:
         return None
@@ -64,11 +73,12 @@ def verified_in(settings: PrefixSettings | None, source: BlueprintSource) -> Ver
     lines: dict[str, list[int]] = {}
     for row, start in zip(read_rows(file), _starts(file), strict=True):
         lines.setdefault(str(row.get("id")), []).append(start)
-    seeds = range(source.first_seed, source.first_seed + source.count)
-    found = {name: lines[name] for name in (f"train-{seed}" for seed in seeds) if name in lines}
-    if not found:
+    verified, rng = Verified(file, lines), random.Random(0)
+    seeds = rng.sample(range(source.first_seed, source.first_seed + source.count), source.count)
+    known = islice((one for one in map(blueprint, seeds) if one.id in lines), COMPARED)
+    if not [verified.drawn(one, rng) for one in known]:
         raise InputError(f"{file} has no trajectory of the {source.count} blueprints", KEY, SAME)
-    return Verified(file, found)
+    return verified
 
 
 def _starts(file: Path) -> Iterator[int]:
@@ -94,7 +104,7 @@ class Prefix:
         if self.verified is None:
             known = await demonstration(opening, rng.getrandbits(31))
         else:
-            found = self.verified.drawn(opening, rng)
+            found = self.verified.drawn(opening.blueprint, rng)
             known = retraced(opening, found) if found else []
         points = known[:-1]
         if self.at == "last":

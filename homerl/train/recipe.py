@@ -152,7 +152,7 @@ class TeacherSettings(Model):
     shown: Literal["all", "open"] = Field(
         "all",
         description="What the teacher is shown: `all` goals and the whole plan, or before each step what is `open`: the "
-        "goals that are not met, and the plan's turns that meet one of them.",
+        "goals that are not met, and the plan's turns that led to one of them.",
     )
     bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
     styles: Styles = Field(

@@ -13,6 +13,7 @@ policy does not see the goals Φ, since these would leak the answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
         )
         blueprint = blueprint_of(recipe.blueprints.recipe, recipe.user.behaviours)
-        verified = verified_in(recipe.rlve.curriculum.prefix, recipe.blueprints)
+        verified = verified_in(recipe.rlve.curriculum.prefix, recipe.blueprints, blueprint)
         supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
         self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.args.max_steps)
         self.player.engine.attach(self, self.phases)
@@ -317,7 +318,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
     def _report(self, batch: Batch) -> None:
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
-        returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
+        returns = [sum(p.rewards) if p.cut is None else math.nan for p in played]
+        counts = [p.counts for p in played]
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
         parts = part_metrics(batch.rows, self.recipe.blueprints.recipe)

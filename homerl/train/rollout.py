@@ -147,6 +147,8 @@ class Player:
             forks += plan.choose([root.credit_input for root in roots], len(seeds) - len(forks), rng)
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
+            if fork.steps == 0:
+                return await self._empty(fork, opening, recorders) or roots[0]
             point = recorders[fork.parent].points.get(fork.step)
             if point is None or fork.step >= len(roots[fork.parent].trajectory.steps):  # a root may end as it is asked
                 return await self._one(opening, seed)
@@ -154,6 +156,11 @@ class Player:
 
         rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
+
+    async def _empty(self, fork: Fork, opening: Episode, recorders: Sequence[ForkRecorder]) -> Rollout | None:
+        """A rollout that samples nothing, and asks no user; None if no root took a step, so that none counts."""
+        point = next((recorder.points[0] for recorder in recorders if 0 in recorder.points), None)
+        return None if point is None else replace(await self._one(opening, 0, point, steps=0), fork=fork)
 
     async def _one(
         self, opening: Episode, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None,

@@ -67,9 +67,9 @@ class UpdateSignal:
         return figures
 
     def group_std(self) -> float:
-        """The mean standard deviation of returns within a group."""
+        """The mean standard deviation of returns within a group, without rollouts that were cut (NaN)."""
         groups = np.array(self.returns).reshape(-1, self.group)[self.kept()]
-        return float(groups.std(axis=1).mean()) if len(groups) else 0.0
+        return float(np.nanstd(groups, axis=1).mean()) if len(groups) else 0.0
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 The teacher has the policy's weights. It reads the student's dialogue with a note in the instructions: the goals Φ in words,
 and what the world's expert wrote in a dialogue of the same blueprint. With `shown: open`, the note before each step has only
-what is open there: the goals that are not met, and the expert's turns in which it met one of them. For a token that the
+what is open there: the goals that are not met, and the expert's turns that led to one of them. For a token that the
 student sampled, the gap is
 
     d = log π(token | note, dialogue) - log π(token | dialogue)
@@ -22,7 +22,7 @@ teacher, and no token of the plan has a loss. The student is trained on what it 
 
 Invariants: the note is in the teacher's tokens alone, and these are forwarded without gradients; the student's sequences and
 targets are what they are without a teacher; a rollout that does not count is not taught; a world whose expert fails on a
-blueprint has no note for it, and where nothing is open there is none either: the gap is then 0.
+blueprint has no note for it, and where nothing is open there is none either: the gap is then 0, but for rounding.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def note(goals: Iterable[str], messages: Iterable[Message]) -> str:
 
 @dataclass(frozen=True)
 class Turn:
-    """What an expert wrote in a turn, and the numbers of the goals that were first met in it."""
+    """What an expert wrote in one or several turns, and the numbers of the goals that were first met in them.
+
+    A turn that meets no goal leads to the next that does: a question, or a wish that the user changes later.
+    """
 
     messages: tuple[Message, ...]
     met: frozenset[int]
@@ -78,12 +81,15 @@ class Plan:
     def of(cls, goals: Iterable[str], played: Sequence[Episode]) -> Plan:
         """The plan of a demonstration, which must have succeeded."""
         known = start = frozenset(i for i, holds in enumerate(played[0].situation.met()) if holds)
-        turns = []
+        turns, written = list[Turn](), list[Message]()
         for _, steps in groupby(played[-1].steps, key=lambda step: step.facts.turn):
             turn = list(steps)
-            met = frozenset().union(*(step.facts.met for step in turn))
-            turns.append(Turn(tuple(step.message for step in turn), met - known))
-            known |= met
+            written += [step.message for step in turn]
+            if met := frozenset().union(*(step.facts.met for step in turn)) - known:
+                turns.append(Turn(tuple(written), met))
+                known, written = known | met, []
+        if turns:
+            turns[-1] = replace(turns[-1], messages=turns[-1].messages + tuple(written))
         return cls(tuple(goals), start, tuple(turns))
 
     def whole(self) -> str:
@@ -91,10 +97,11 @@ class Plan:
         return note(self.goals, (message for turn in self.turns for message in turn.messages))
 
     def open(self, met: Set[int]) -> str | None:
-        """The note with the goals that are not met, and the turns that meet one of them; None if all are met."""
+        """The note with the goals that are not met, and the turns that led to one of them; None if all are met."""
+        if self.met.union(*(turn.met for turn in self.turns)) <= met:
+            return None
         goals = [text for number, text in enumerate(self.goals) if number not in met]
-        turns = [turn for turn in self.turns if turn.met - met]
-        return note(goals, (message for turn in turns for message in turn.messages)) if turns else None
+        return note(goals, (message for turn in self.turns if turn.met - met for message in turn.messages))
 
 
 def with_note(messages: Sequence[Message], text: str) -> list[Message]:

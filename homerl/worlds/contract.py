@@ -271,7 +271,7 @@ class WorldAdapter(ABC):
         return None
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
-        """The goals Φ of a blueprint (given as plain data) in words, one string for each goal."""
+        """The goals Φ of a blueprint (given as plain data) in words, one string for each goal, in the order of Φ."""
         return ()
 
     # Who plays

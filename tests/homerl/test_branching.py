@@ -8,7 +8,7 @@ import torch
 
 from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
-from homerl.play.faults import InfraError
+from homerl.play.faults import InfraError, UserError
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
@@ -193,7 +193,25 @@ def test_places_that_the_budget_leaves_empty_sample_nothing_and_change_no_credit
     assert tokens.counts[4:] == [0] * 4 and len(tokens.advantages) == sum(map(sum, (r.lengths for r in roots)))
 
 
-def test_a_budget_pays_for_the_most_surprising_steps_first(player, task):
+def test_empty_places_are_not_played_where_a_root_took_no_step(player, task):
+    """The first root's user fails before the agent's first step; whoever fills the group asks neither user nor engine."""
+    settings, spoken = counterfactual("surprise", tokens=1e-6), []
+
+    class Silent(ScriptedUser):
+        async def speak(self, episode):
+            spoken.append(self.seed)
+            if self.seed < 3:  # the first root's, in each of its attempts
+                raise UserError("says nothing")
+            return await super().speak(episode)
+
+    rollouts = tree(player(Silent, mode_of(settings).forks(settings)), task)
+    assert not rollouts[0].trajectory.steps and len(rollouts) == 8
+    assert not any(sum(rollout.lengths) for rollout in rollouts[4:]) and set(spoken) <= {0, 1, 2, 3, 4, 5}
+    everybody = tree(player(lambda seed: Silent(0), mode_of(settings).forks(settings)), task)
+    assert len(everybody) == 8 and not any(rollout.credit_input.counts for rollout in everybody)
+
+
+def test_a_budget_bounds_what_siblings_are_expected_to_sample(player, task):
     settings = counterfactual("surprise", tokens=0.5)
     rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
     spent = sum(

@@ -37,6 +37,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field
@@ -98,7 +99,8 @@ def most_surprising(settings: CounterfactualSettings, roots: Group, count: int) 
     places = [Fork(i, t, 1) for _, i, t in sorted(steps)] or [Fork(0, 0, 1)]
     if settings.tokens is None:
         return [places[at // settings.siblings % len(places)] for at in range(count)]
-    forks = [place for place in _affordable(places, roots, settings) for _ in range(settings.siblings)][:count]
+    paid = islice(_affordable(places, roots, settings), count // settings.siblings)  # a sibling alone has none to compare
+    forks = [place for place in paid for _ in range(settings.siblings)]
     return forks + [EMPTY] * (count - len(forks))
 
 
@@ -172,6 +174,8 @@ class CounterfactualCredit(CreditMode):
             yield f"a group of {settings.group} with {mine.roots} roots leaves less than {mine.siblings} siblings"
         if mine.tokens is not None and mine.by == "random":
             yield "`counterfactual.tokens` needs `by: surprise`: what a step costs is known after play alone"
+        if mine.tokens is not None and settings.loss in ("grpo", "dr_grpo"):
+            yield f"`loss: {settings.loss}` averages over empty places, too: with `counterfactual.tokens`, use `dapo`"
 
     def forks(self, settings: Any) -> ForkPlan | None:
         """The plan that draws or chooses the steps."""

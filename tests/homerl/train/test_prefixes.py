@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import from_row, read_rows
+from homerl.play.trajectory import from_row, read_rows, write_rows
 from homerl.train.demonstration import FLAWLESS, demonstration
-from homerl.train.prefixes import Prefix, prefix_of, verified_in
+from homerl.train.prefixes import Prefix, Verified, prefix_of, verified_in
 from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
 from homerl.train.rlve import part_totals, train_rlve
-from homerl.train.rollout import Player, Rollout
+from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.supply import episode_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
@@ -124,10 +125,25 @@ def source_of(recipe, **keys: int) -> BlueprintSource:
     return BlueprintSource.model_validate({"recipe": recipe.model_dump(), "count": 4, "first_seed": 0, **keys})
 
 
+def verified_of(synthesis: Path, source: BlueprintSource) -> Verified:
+    return verified_in(PrefixSettings(synthesis=str(synthesis)), source, blueprint_of(source.recipe))
+
+
+def test_a_key_that_blueprints_have_got_since_changes_none(synthesis, tmp_path):
+    out, recipe = synthesis
+    rows = list(read_rows(out / "trajectories.jsonl"))
+    older = [
+        {**row, "blueprint": json.dumps({k: v for k, v in json.loads(row["blueprint"]).items() if k != "prompt"})}
+        for row in rows
+    ]
+    write_rows(tmp_path / "older.jsonl", older)
+    assert verified_of(tmp_path / "older.jsonl", source_of(recipe)).lines.keys() == {row["id"] for row in rows}
+
+
 def test_groups_begin_at_nodes_of_the_search(synthesis):
     """A node is a prefix of a verified trajectory: the same messages and facts, in a world that goes on from there."""
     out, recipe = synthesis
-    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe))
+    verified = verified_of(out, source_of(recipe))
     known = [from_row(row) for row in read_rows(out / "trajectories.jsonl")]
     assert len(known) > 4, "one trajectory a blueprint proves little"
     for seed in range(4):
@@ -169,14 +185,14 @@ def test_a_run_trains_on_what_follows_nodes(synthesis, tiny, tmp_path):
 
 def test_a_blueprint_that_the_search_did_not_solve_is_played_from_the_start(synthesis, task):
     out, recipe = synthesis
-    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe, count=5))
+    verified = verified_of(out, source_of(recipe, count=5))
     opening = begin(make_blueprint(recipe, "train", 4), LIMITS)
     assert asyncio.run(Prefix("any", "a", verified)(opening)) is opening
 
 
 def test_a_trajectory_that_does_not_succeed_within_the_limits_is_not_begun_within(synthesis):
     out, recipe = synthesis
-    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe))
+    verified = verified_of(out, source_of(recipe))
     opening = begin(make_blueprint(recipe, "train", 0), EpisodeLimits(turns=1, steps=8))
     assert asyncio.run(Prefix("any", "a", verified)(opening)) is opening
 
@@ -184,12 +200,13 @@ def test_a_trajectory_that_does_not_succeed_within_the_limits_is_not_begun_withi
 def test_a_synthesis_of_other_blueprints_is_refused(synthesis, task):
     out, recipe = synthesis
     with pytest.raises(InputError, match=r"rlve\.curriculum\.prefix\.synthesis: .*no trajectory of the 4 blueprints"):
-        verified_in(PrefixSettings(synthesis=str(out)), source_of(recipe, first_seed=1000))
-    verified = verified_in(PrefixSettings(synthesis=str(out)), source_of(task))
-    with pytest.raises(InputError, match="another blueprint train-0 than this recipe"):
-        asyncio.run(Prefix("any", "a", verified)(begin(make_blueprint(task, "train", 0), LIMITS)))
+        verified_of(out, source_of(recipe, first_seed=1000))
+    with pytest.raises(InputError, match=r"another blueprint train-\d than this recipe"):
+        verified_of(out, source_of(task))
+    with pytest.raises(InputError, match="not a trajectory"):
+        verified_of(out / "blueprints.jsonl", source_of(recipe))
     with pytest.raises(InputError, match="no such file"):
-        verified_in(PrefixSettings(synthesis=str(out / "missing")), source_of(recipe))
+        verified_of(out / "missing", source_of(recipe))
 
 
 def test_the_share_fades():

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from envs.documents import InputError
 from homerl.agents.policy import Sample, TransformersEngine, encode
+from homerl.play.course import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, write_rows
@@ -27,7 +28,7 @@ from homerl.train.sft import load_dialogues
 from homerl.train.teacher import Plan, Teacher, expert_plan, factors, note, pulls, with_note
 from homerl.train.tensors import SampledTokens, sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
-from homerl.worlds.registry import begin, worlds
+from homerl.worlds.registry import begin, told, worlds
 from rewards.composite import RewardWeights
 
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
@@ -130,6 +131,19 @@ def test_before_each_step_the_teacher_is_shown_what_is_open_there(tokenizer, tas
     calls = [[json.dumps(call.code)[1:-1] for call in intent.plan] for intent in blueprint.intents]
     assert all(call in shown for call in calls[1]) and not any(call in shown for call in calls[0])
     assert "Goals:" not in texts[-1] and texts[-1] == tokenizer.decode(own.ids[: own.targets[-1] + 1]), "the last word"
+
+
+def test_a_turn_that_meets_no_goal_is_shown_with_the_one_that_it_leads_to(task):
+    """Who changes a wish hears first what is undone later; questions meet nothing either."""
+    behaviours, hidden = Behaviours(change_of_mind=0.5, disclosure=0.5, beside_the_point=1.0), 0
+    for seed in range(8):
+        wishes = task.model_copy(update={"intents": (2, 2)})
+        blueprint = told(make_blueprint(wishes, "train", seed), behaviours, wishes)
+        played = asyncio.run(demonstration(begin(blueprint, LIMITS), 0))
+        plan = Plan.of(worlds()["homeenv"].goals_in_words(blueprint.model_dump(mode="json")), played)
+        assert plan.open(plan.met) == plan.whole()
+        hidden += len({step.facts.turn for step in played[-1].steps}) - len(plan.turns)
+    assert hidden > 0, "every turn met a goal: the test proves nothing"
 
 
 def test_where_no_goal_is_met_all_is_open(rollouts, tokenizer):
@@ -241,6 +255,49 @@ def test_a_run_with_a_teacher_samples_the_same_and_teaches_groups_that_do_not_va
     assert np.abs(taught.advantages).max() <= 0.5 * log(2) + 1e-6
     line = json.loads((settings.out / "metrics.jsonl").read_text().splitlines()[0])
     assert line["teacher/gap"] != 0 and 0 < line["teacher/agrees"] < 1
+
+
+def test_a_run_judges_each_part_of_a_rollout_by_its_own_note(recipe, tokenizer, monkeypatch):
+    """The policy is made to say what the expert says, so goals are met on the way. Each part's tokens are scored by a plain
+    forward pass, too, and must be judged as that says.
+    """
+    judged, plain, sizes = [], [], []
+
+    async def says(self, prompt):
+        text = tokenizer.decode(prompt)
+        said = next(said for system, said in written if text.startswith(system))
+        message = said[min(text.count("<|im_start|>assistant\n"), len(said)) - 1]
+        ids = encode(tokenizer, message)
+        return Sample(tuple(ids), (-1.0,) * len(ids))
+
+    class Watched(rlve.RLVETrainer):
+        def _ask(self, teacher, known):
+            shown = teacher.sequences(self.rollouts, self.tokens)
+            sizes.append((len(self.rollouts), len(shown)))
+            for part in shown:
+                logits = self.model(input_ids=torch.tensor(part.ids)[None]).logits[0].log_softmax(-1)
+                plain.extend(logits[part.targets - 1, part.ids[part.targets]].tolist())
+            super()._ask(teacher, known)
+
+    def heard(self, rollouts, tokens, teacher, student):
+        judged.extend(teacher.tolist())
+        return Teacher.__dict__["teach"](self, rollouts, tokens, teacher, student)
+
+    written = []
+    settings = recipe("open", teach=0.5, shown="open")
+    source = settings.blueprints
+    for seed in range(source.first_seed, source.first_seed + source.count):
+        opening = begin(make_blueprint(source.recipe, "train", seed), settings.limits)
+        played = asyncio.run(demonstration(opening, 0))
+        system = tokenizer.apply_chat_template(opening.messages, tools=list(opening.world.tools), tokenize=False)
+        steps = [tokenizer.apply_chat_template([step.message], tokenize=False) for step in played[-1].steps]
+        written.append((system, [said.removeprefix("<|im_start|>assistant\n").removesuffix("\n") for said in steps]))
+    monkeypatch.setattr(InPlace, "sample", says)
+    monkeypatch.setattr(rlve, "RLVETrainer", Watched)
+    monkeypatch.setattr(rlve, "Teacher", type("Heard", (Teacher,), {"teach": heard}))
+    train_rlve(settings)
+    assert sizes[0][1] > sizes[0][0], "no goal was met on the way: the test proves nothing"
+    assert judged == pytest.approx(plain, abs=1e-4)
 
 
 def test_a_share_of_dialogues_has_a_note_on_itself(dialogues, rows):
