@@ -231,7 +231,8 @@ def bad_rows(clone: Path, kinds: tuple[str, ...]) -> Iterator[Row]:
 def bad_row(shell: Shell, command: str) -> Row:
     """A refusal is one message with code 2."""
     code, said, seconds = shell.run(command)
-    one = said.count("homerl: ") == 1 or command.startswith("homerl check-devices")
+    messages = sum(line.startswith("homerl: ") for line in said.splitlines())  # a remedy may name `homerl: 1`
+    one = messages == 1 or command.startswith("homerl check-devices")
     right = code == 2 and one and "Traceback" not in said
     return Row(command.replace(f"{ROOT}/", ""), code, first_line(said), seconds, right)
 
