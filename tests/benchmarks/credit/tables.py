@@ -28,7 +28,7 @@ from homerl.train.recipe import RLVESettings
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
 ROOTS, SIBLINGS = 2, 3
-CHOICE = CounterfactualSettings(roots=WHOLE, siblings=2)
+CHOICE = CounterfactualSettings(**VARIANTS["counterfactual"]["counterfactual"])
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,7 @@ def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Epis
 @cache
 def rule(variant: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
-    more = (
-        {"group": WHOLE + CHOICE.siblings} if variant == "counterfactual" else {}
-    )  # else it is refused; a rule takes any size
-    return rule_of(RLVESettings(**VARIANTS[variant] | more))
+    return rule_of(RLVESettings(**VARIANTS[variant], group=GROUP))
 
 
 def surprise(task: str, policy: Policy, episode: Episode) -> list[float]:
