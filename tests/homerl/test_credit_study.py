@@ -94,7 +94,8 @@ def test_blueprints_from_a_file(tmp_path):
 @pytest.mark.long
 def test_the_study_runs_and_goes_on(tmp_path):
     command = [sys.executable, ROOT / "scripts/credit_study", "--policy", "model", "--smallest", "--seeds", "1"]
-    command += ["--tasks", "misleading", "--credit", "trajectory", "index γ 0.1", "anchor", "branch", "--out", tmp_path]
+    command += ["--tasks", "misleading", "--credit", "trajectory", "index prefixed", "branch", "counterfactual tokens"]
+    command += ["--out", tmp_path]
 
     def study() -> str:
         done = subprocess.run(command, capture_output=True, text=True)

@@ -88,7 +88,7 @@ def tokens(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int) ->
 
     `counterfactual` is left out: most of its rollouts are cut after one step, and metrics of episodes leave these out.
     """
-    rows, modes = [], [mode for mode in modes if mode != "counterfactual"]
+    rows, modes = [], [mode for mode in modes if not mode.startswith("counterfactual")]
     for task in tasks:
         runs = ((json.loads(result(out, task, mode, seed).read_text()) for seed in range(seeds)) for mode in modes)
         sampled = ([update["episode/sampled_tokens"] for one in each for update in one["updates"]] for each in runs)
@@ -165,9 +165,9 @@ def make_sft(out: Path, task: str, size: Size) -> Path:
     return model
 
 
-def demonstrations(task: Task, count: int) -> Iterator[Trajectory]:
-    """Dialogues of the demonstrator with the scripted user, in homes of their own."""
-    for seed in range(10_000, 10_000 + count):
+def demonstrations(task: Task, count: int, first_seed: int = 10_000) -> Iterator[Trajectory]:
+    """Dialogues of the demonstrator with the scripted user; by default in homes that RLVE does not know."""
+    for seed in range(first_seed, first_seed + count):
         episode = begin(make(task.name, "train", seed), task.limits)
         yield asyncio.run(play(episode, Demonstrator(task, seed), ScriptedUser(seed), seed))
 
@@ -210,7 +210,7 @@ def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: 
             "limits": asdict(task.limits),
             "rewards": {"success": task.success, "collateral": task.collateral, "turn_limit": 0.0},
             "rlve": {
-                **VARIANTS[mode], "branch": {"horizon": task.horizon}, "updates": size.updates,
+                **settings(out, task, mode), "branch": {"horizon": task.horizon}, "updates": size.updates,
                 "blueprints_per_update": size.blueprints, "group": members(mode, task, size.group),
                 "learning_rate": task.learning_rate, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
                 "max_tokens": 10, "max_episode_tokens": 1024, "engine": {"batch": 128},
@@ -220,9 +220,25 @@ def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: 
     )  # fmt: skip
 
 
+def settings(out: Path, task: Task, mode: str) -> dict[str, Any]:
+    """A variant's keys of `rlve`; where groups begin within dialogues, with the file of these."""
+    keys = dict(VARIANTS[mode])
+    if curriculum := keys.get("curriculum"):
+        keys["curriculum"] = {"prefix": {**curriculum["prefix"], "synthesis": str(verified(out, task))}}
+    return keys
+
+
+def verified(out: Path, task: Task) -> Path:
+    """The dialogues of a demonstrator that never slips, one for each blueprint of training."""
+    file, perfect = out / "verified" / f"{task.name}.jsonl", replace(task, slip=0.0, trifle=0.0)
+    if not file.exists():
+        write_rows(file, map(to_row, demonstrations(perfect, ROWS["train"], first_seed=0)))
+    return file
+
+
 def members(mode: str, task: Task, group: int) -> int:
     """The rollouts of a group that samples as many steps as `group` whole episodes of the task."""
-    return WHOLE + (group - WHOLE) * task.steps if mode == "counterfactual" and group > WHOLE else group
+    return WHOLE + (group - WHOLE) * task.steps if mode.startswith("counterfactual") and group > WHOLE else group
 
 
 @contextmanager
