@@ -140,8 +140,8 @@ class AuditSettings(Model):
     words: int = Field(60, ge=1, description="Most words of an utterance; one in ten may be longer.")
     dataset: str | None = Field(
         None,
-        description="Dialogues of people, whose behaviours are compared with the user's: a file (JSON Lines) or a dataset "
-        "on the hub; null compares with nobody.",
+        description="Dialogues of people, whose behaviours are compared with the user's: a file (JSON Lines or one JSON "
+        "list), its URL, or a dataset on the hub; null compares with nobody.",
     )
     behaviour_gap: float = Field(
         0.1,

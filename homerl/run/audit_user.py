@@ -137,12 +137,12 @@ def audit_setup(recipe: Base, path: str) -> AuditSetup:
 def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
     """Play `count` blueprints, evaluate the user, and write the JSON file."""
     setup = audit_setup(recipe, path)
+    people = rates_in(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
     with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
         made = (make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count))
         blueprints = [told(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
-    people = rates_in(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
     report = with_breaches(replace(audit_of(played, users.usage()), people=people), setup.user.audit)
     rows = [asdict(row) | {"outcome": str(row.outcome), "behaviours": [*map(sorted, row.behaviours)]} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")

@@ -1,9 +1,11 @@
 """Files of dialogues between people and an assistant, with which a user's behaviours are compared.
 
-JSON Lines: one dialogue a line, `{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Messages of the
-user may have `behaviours`, a list of labels. Messages of other roles than `user` and `assistant` are passed over.
+JSON Lines, or one JSON list. A dialogue is `{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Or
+it is written as in the Taskmaster datasets (arXiv 1909.05358): `{"utterances": [{"speaker": "USER", "text": "..."}, ...]}`.
+Messages of the user may have `behaviours`, a list of labels. Messages of other roles than `user` and `assistant` are passed
+over.
 
-Invariant: other keys are ignored, so that a dataset of the hub with more columns can be read.
+Invariant: other keys are ignored, so that a dataset with more columns can be read.
 """
 
 from __future__ import annotations
@@ -11,22 +13,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 
 from envs.documents import InputError
 from envs.model import Model
 from homerl.play.course import Behaviour
 
+SECONDS = 60.0  # for a download
 REMEDY = 'write {"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}'
 
 
 class Said(Model, extra="ignore"):
     """One message; `behaviours` are labels, if somebody labelled it."""
 
-    role: str
-    content: str | None = None
+    role: Annotated[str, BeforeValidator(lambda named: str(named).lower())] = Field(
+        validation_alias=AliasChoices("role", "speaker")
+    )
+    content: str | None = Field(None, validation_alias=AliasChoices("content", "text"))
     behaviours: tuple[Behaviour, ...] | None = None
 
 
@@ -34,20 +39,42 @@ class SpokenDialogue(Model, extra="ignore"):
     """One dialogue."""
 
     language: str = "en"
-    messages: tuple[Said, ...] = Field(min_length=1)
+    messages: tuple[Said, ...] = Field(min_length=1, validation_alias=AliasChoices("messages", "utterances"))
 
 
 def read_dialogues(source: str) -> list[SpokenDialogue]:
-    """The dialogues of a file, or of the split `train` of a dataset on the hub.
+    """The dialogues of a file, of a file at a URL, or of the split `train` of a dataset on the hub.
 
-    Raises `InputError` for a source that cannot be read, naming the line.
+    Raises `InputError` for a source that cannot be read, naming the line, or the place in a JSON list.
     """
-    path = Path(source)
-    rows: Iterable[Any] = path.read_text(encoding="utf-8").split("\n") if path.is_file() else _hub_rows(source)
+    if source.startswith(("http://", "https://")):
+        rows = _rows(_downloaded(source), source)
+    else:
+        path = Path(source)
+        rows = _rows(path.read_text(encoding="utf-8"), source) if path.is_file() else _hub_rows(source)
     found = [_dialogue(row, f"{source}:{number}") for number, row in enumerate(rows, 1) if row]
     if not found:
         raise InputError("there is no dialogue", source, REMEDY)
     return found
+
+
+def _rows(text: str, source: str) -> Iterable[Any]:
+    """The rows of JSON Lines, unread, or those of one JSON list."""
+    if not text.lstrip().startswith("["):
+        return text.split("\n")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"this is no JSON: {error}", source, REMEDY) from None
+
+
+def _downloaded(url: str) -> str:
+    import httpx
+
+    try:
+        return httpx.get(url, follow_redirects=True, timeout=SECONDS).raise_for_status().text
+    except httpx.HTTPError as error:
+        raise InputError(f"it cannot be downloaded: {error}", url, "download it elsewhere and name the file") from None
 
 
 def _dialogue(row: Any, where: str) -> SpokenDialogue:

@@ -166,6 +166,16 @@ def test_the_audit_shows_rates_beside_those_of_the_recipes_dataset(tmp_path, tas
     assert stored["people"]["disclosure"]["share"] > 0.1 and stored["played"][0]["behaviours"][0] == []
 
 
+def test_a_dataset_that_cannot_be_read_is_refused_before_the_user_is_asked(tmp_path, task):
+    asked = []
+    with ScriptedServer(answer=asked.append) as server:
+        path = Path(written(tmp_path, rlve(task), server))
+        path.write_text(path.read_text().replace("user:\n", f"user:\n  audit: {{dataset: {server.url}/people.json}}\n"))
+        with pytest.raises(InputError, match="cannot be downloaded"):
+            audit_user(load_recipe(str(path)), str(path), 8, 8, tmp_path / "out.json")
+    assert not asked and not (tmp_path / "out.json").exists()
+
+
 def test_what_is_piped_holds_no_markup():
     console = Console(file=io.StringIO(), markup=False, width=100)
     console.print(replace(audit_of([row()], {}), breaches=("a [b] breach",)).table())

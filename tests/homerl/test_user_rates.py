@@ -1,7 +1,11 @@
 """How often users behave so: rules that find behaviours in words, datasets of people, the audit beside them, robustness."""
 
 import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -88,6 +92,56 @@ def test_a_file_of_dialogues_is_read_and_its_rates_are_those_of_its_labels():
     for name, rate in rates_in(dialogues).items():
         assert rate.n == len(labels)
         assert rate.share == pytest.approx(sum(name in of for of in labels) / len(labels), abs=0.03)
+
+
+TASKMASTER = [
+    {"conversation_id": "1", "utterances": [{"index": 0, "speaker": "USER", "text": "a table for two", "segments": []}]},
+    {
+        "conversation_id": "2",
+        "utterances": [
+            {"index": 0, "speaker": "ASSISTANT", "text": "What time?"},
+            {"index": 1, "speaker": "USER", "text": "7 pm"},
+            {"index": 2, "speaker": "user", "text": "on second thought, 8 pm"},
+        ],
+    },
+]
+
+
+@pytest.fixture
+def site(tmp_path) -> Iterator[tuple[Path, str]]:
+    """A folder, and the URL that it is served under."""
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield tmp_path, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_list_of_taskmaster_dialogues_is_read_from_a_url(site):
+    folder, url = site
+    (folder / "woz.json").write_text(json.dumps(TASKMASTER, indent=2))
+    dialogues = read_dialogues(f"{url}/woz.json")
+    assert [[(said.role, said.content) for said in one.messages] for one in dialogues] == [
+        [("user", "a table for two")],
+        [("assistant", "What time?"), ("user", "7 pm"), ("user", "on second thought, 8 pm")],
+    ]
+    assert {name: round(rate.share, 2) for name, rate in rates_in(dialogues).items() if rate.share} == {
+        "disclosure": 0.33,
+        "change_of_mind": 0.33,
+    }
+
+
+def test_a_url_without_a_list_of_dialogues_is_refused(site):
+    folder, url = site
+    (folder / "broken.json").write_text(json.dumps(TASKMASTER)[:-1])
+    (folder / "other.json").write_text(json.dumps([*TASKMASTER, {"turns": []}]))
+    with pytest.raises(InputError, match="cannot be downloaded.*404"):
+        read_dialogues(f"{url}/nowhere.json")
+    with pytest.raises(InputError, match="no JSON"):
+        read_dialogues(f"{url}/broken.json")
+    with pytest.raises(InputError, match="no dialogue") as refusal:
+        read_dialogues(f"{url}/other.json")
+    assert refusal.value.where == f"{url}/other.json:3"
 
 
 @pytest.mark.parametrize(
