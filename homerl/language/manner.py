@@ -59,10 +59,15 @@ class BehaviourLines(Model):
 
 
 class BehaviourSigns(Model):
-    """Patterns by which an utterance shows a behaviour: it replaces a wish, takes back a word, or adds to a wish."""
+    """Patterns by which an utterance shows a behaviour: it replaces a wish, takes back a word, or adds to a wish.
+
+    What only `agrees` as a whole, or `asks` in its turn, is no answer that adds to a wish.
+    """
 
     changes: str
     corrects: str
+    agrees: str
+    asks: str
     adds: str
 
 

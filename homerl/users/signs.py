@@ -2,7 +2,8 @@
 
 The same rules judge a simulated user and a dataset of people, so their rates can be compared.
 
-- disclosure: an utterance adds to a wish that was told before. It answers a question, or begins like an addition.
+- disclosure: an utterance adds to a wish that was told before. It answers a question by more than yes or no, or begins like
+  an addition.
 - self_correction: within one utterance, something named is taken back and named anew.
 - change_of_mind: an utterance after the first replaces what was asked before. Correcting the assistant counts too, since
   words alone do not tell the two apart.
@@ -36,13 +37,14 @@ def shown(messages: Messages, language: str) -> list[frozenset[Behaviour]]:
 def _of(spoken: Messages, at: int, signs: BehaviourSigns) -> frozenset[Behaviour]:
     text = spoken[at][1].strip()
     asked, first = _asks(spoken, at - 1), not any(role == "user" for role, _ in spoken[:at])
-    if asked and _asks(spoken, at + 1) and _similar(spoken[at - 1][1], spoken[at + 1][1]):
-        return frozenset({"beside_the_point"})
     if not first and re.search(signs.changes, text, re.I):
         return frozenset({"change_of_mind"})
+    if asked and _asks(spoken, at + 1) and _similar(spoken[at - 1][1], spoken[at + 1][1]):
+        return frozenset({"beside_the_point"})
     if re.search(signs.corrects, text, re.I):
         return frozenset({"self_correction"})
-    if asked or (not first and re.search(signs.adds, text, re.I)):
+    told = asked and not re.fullmatch(signs.agrees, text, re.I) and not re.search(signs.asks, text, re.I)
+    if told or (not first and re.search(signs.adds, text, re.I)):
         return frozenset({"disclosure"})
     return frozenset()
 

@@ -37,6 +37,11 @@ def test_chance_gets_a_quarter_of_the_eight_right():
     assert 0.18 < sum(trajectory.progress for trajectory in found) / len(found) < 0.32
 
 
+def test_of_the_steps_of_rare_a_quarter_is_right():
+    steps = [step for seed in range(60) for step in played(tasks.RARE, seed).steps if step.facts.calls]
+    assert 0.17 < sum(step.facts.progress_after > step.facts.progress_before for step in steps) / len(steps) < 0.33
+
+
 def test_varied_slips_as_often_as_long():
     long, varied = ([played(task, seed) for seed in range(60)] for task in (tasks.LONG, tasks.VARIED))
     assert abs(sum(one.success for one in long) - sum(one.success for one in varied)) < 12

@@ -1,4 +1,4 @@
-"""The model study's tasks: five families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
+"""The model study's tasks: six families of HomeEnv blueprints, and a demonstrator that errs, to begin from.
 
 Invariants: a blueprint is a pure function of task, split and seed, and passes the author's filters; the demonstrator's
 dialogues are kept whether they ended well or not, so that a model trained on them errs about as often.
@@ -77,7 +77,8 @@ EIGHT = Task(
     measure="episode/progress", updates=45,
 )  # fmt: skip
 VARIED = replace(LONG, name="varied", collateral=0.0, updates=24)
-TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT, VARIED)}
+RARE = replace(VARIED, name="rare", slip=EIGHT.slip, measure="episode/progress", updates=30)
+TASKS = {task.name: task for task in (LONG, DECISIVE, MISLEADING, EIGHT, VARIED, RARE)}
 
 
 def make(task: str, split: str, seed: int) -> Blueprint:
@@ -86,7 +87,7 @@ def make(task: str, split: str, seed: int) -> Blueprint:
     devices, intents = MAKERS[task](rng)
     return Blueprint(
         id=f"{split}-{seed}", seed=seed, split=split, profile=sample_profile(rng, split), scene="", home=_home(devices),
-        intents=intents, preserve=task != "varied",
+        intents=intents, preserve=task not in ("varied", "rare"),
     )  # fmt: skip
 
 
@@ -150,7 +151,14 @@ def _varied(rng: random.Random) -> tuple[list[str], tuple[Intent, ...]]:
     return devices, tuple(_chore(i, *wish) for i, wish in enumerate(wishes, 1))
 
 
-MAKERS = {"long": _long, "decisive": _decisive, "misleading": _misleading, "eight": _eight, "varied": _varied}
+MAKERS = {
+    "long": _long,
+    "decisive": _decisive,
+    "misleading": _misleading,
+    "eight": _eight,
+    "varied": _varied,
+    "rare": _varied,
+}
 
 
 def _draw(rng: random.Random, count: int) -> list[str]:
@@ -287,4 +295,7 @@ def _slip_varied(intent: Intent, task: Task, rng: random.Random) -> Message | No
     return _slip_eight(intent.plan[0], task, rng)
 
 
-SLIPS = {"long": _slip_long, "decisive": _slip_decisive, "misleading": _slip_misleading, "varied": _slip_varied}
+SLIPS = {
+    "long": _slip_long, "decisive": _slip_decisive, "misleading": _slip_misleading, "varied": _slip_varied,
+    "rare": _slip_varied,
+}  # fmt: skip
