@@ -24,12 +24,11 @@ from envs.documents import InputError
 from envs.plugins import VARIABLES
 from envs.world import StepFacts, WorldError
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.messages import parse_reply
-from homerl.play.situation import Reply, Situation
+from homerl.play.replay import replay, reply_of
+from homerl.play.situation import Situation
 from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
-REFUSED = "refused: syntax: "
 BOUNDS = ("minimum", "maximum")
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
 SPEAKERS = (
@@ -79,26 +78,21 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """Yield all differences between a replay and the record, each with its step."""
     episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
-    steps = iter(stored.steps)
-    for message in stored.messages[len(episode.messages) :]:
-        if message["role"] == "user":
-            upcoming = len(episode.steps)
-            spoken_of = stored.steps[upcoming].facts.intent if upcoming < len(stored.steps) else None
-            episode.hear(message["content"], spoken_of)
-        elif message["role"] == "assistant":
-            number = len(episode.steps) + 1
-            if episode.outcome is not None:
-                yield f"step {number}: the episode was over by then ({episode.outcome})"
-            if (expected := next(steps, None)) is None:
-                yield f"step {number}: there is a message of it, but no record"
-                return
-            step = episode.act(Reply(expected.message, malformed(expected)))
-            last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
-            unheld = absent[number - 1] if absent else frozenset()
-            step = _holding(step, expected, last, unheld)
-            yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
-    if next(steps, None) is not None:
-        yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
+    said = sum(message["role"] == "assistant" for message in stored.messages[len(episode.messages) :])
+    number = 0
+    for number, expected in enumerate(replay(episode, stored), 1):
+        if episode.outcome is not None:
+            yield f"step {number}: the episode was over by then ({episode.outcome})"
+        step = episode.act(reply_of(expected))
+        last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
+        unheld = absent[number - 1] if absent else frozenset()
+        step = _holding(step, expected, last, unheld)
+        yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
+    if number < len(stored.steps):
+        yield f"step {number + 1}: there is a record of it, but no message"
+    elif number < said:
+        yield f"step {number + 1}: there is a message of it, but no record"
+        return
     if absent and "closes" in absent[-1]:
         episode.outcome = episode.outcome or _wordless(episode)
     yield from end_differences(stored, episode)
@@ -218,16 +212,6 @@ def gone_differences(stored: Trajectory, gone: Set[str]) -> Iterator[str]:
     if not gone:  # else other names in the weights may be settings of the missing reward
         unknown = [name for name, value in stored.weights.items() if value and name not in (*PARTS, *SETTINGS)]
         yield from (f"the weights hold '{name}', which no reward here has; {told}" for name in unknown)
-
-
-def malformed(step: Step) -> str | None:
-    """Why a reply without calls could not be parsed: from its text, or from its observation if another agent parsed it."""
-    if step.message.get("tool_calls") or not step.observations:
-        return None
-    if what := parse_reply(step.message["content"] or "")[1]:
-        return what
-    first = step.observations[0]  # if its words stood for a call, this is that call's result
-    return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None
 
 
 def _short(message: Mapping[str, Any]) -> str:

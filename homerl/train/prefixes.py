@@ -22,8 +22,8 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
-from homerl.play.reverify import malformed
-from homerl.play.situation import Blueprint, Reply
+from homerl.play.replay import replay, reply_of
+from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_at
 from homerl.train.demonstration import demonstration
 from homerl.train.recipe import BlueprintSource, PrefixSettings
@@ -117,23 +117,16 @@ def retraced(opening: Episode, known: Trajectory) -> list[Episode]:
     """Copies of the episode before each step of a stored dialogue, and the episode at its end; none if it does not succeed
     from this opening.
     """
-    episode, points, steps = opening.fork(), list[Episode](), iter(known.steps)
+    episode, points = opening.fork(), list[Episode]()
     try:
-        for message in known.messages[len(opening.messages) :]:
-            if message["role"] == "user":
-                episode.hear(message["content"], _spoken_of(known, len(episode.steps)))
-            elif message["role"] == "assistant" and episode.outcome is None:
-                points.append(episode.fork())
-                step = next(steps)
-                episode.act(Reply(step.message, malformed(step)))
+        for step in replay(episode, known):
+            if episode.outcome is not None:  # it came out otherwise than it was stored
+                return []
+            points.append(episode.fork())
+            episode.act(reply_of(step))
     except EPISODE_ERRORS:
         return []
     return [*points, episode] if episode.outcome is Outcome.SUCCESS else []
-
-
-def _spoken_of(known: Trajectory, step: int) -> int | None:
-    """The intent that the user speaks of before a step."""
-    return known.steps[step].facts.intent if step < len(known.steps) else None
 
 
 def prefix_of(

@@ -47,6 +47,7 @@ def texts(dialogue: str) -> list[tuple[str, str]]:
         ),
         ("u turn on the lamp\na Done.\nu close the curtain", [[], []]),
         ("u no lights in the hall please", [[]]),
+        ("u a scene with no light", [[]]),
         ("u turn on the lamp\na The lamp of the hall?\nu yes, that is right, thank you", [[], []]),
         ("u turn on the lamp\na Is that all?\nu no, but what is on in the hall?", [[], []]),
         ("u turn on the lamp\na The lamp of the hall?\nu no, the one of the kitchen", [[], ["disclosure"]]),

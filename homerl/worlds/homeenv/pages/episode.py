@@ -21,8 +21,7 @@ from envs.homeenv.home import Home
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, ShownStep, dialogue
 from homerl.play.episode import EpisodeLimits
-from homerl.play.reverify import malformed
-from homerl.play.situation import Reply
+from homerl.play.replay import replay, reply_of
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.homeenv.blueprints.goals import describe_goals
 from homerl.worlds.homeenv.pages.device_words import say
@@ -105,15 +104,13 @@ def moments(trajectory: Trajectory, where: str) -> list[Moment]:
     """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
     blueprint = read_blueprint(trajectory.blueprint)
     episode = begin(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
-    situation, steps = episode.situation, iter(trajectory.steps)
+    situation = episode.situation
     found: list[Moment] = [(situation.home.fork(), situation.met())]
-    for turn in trajectory.turns():
-        episode.hear(turn.utterance, turn.steps[0].facts.intent if turn.steps else None)
-        for number, stored in enumerate(turn.steps, len(found)):
-            done = episode.act(Reply(stored.message, malformed(next(steps))))
-            if (done.observations, done.state_key) != (stored.observations, stored.state_key):
-                raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
-            found.append((situation.home.fork(), situation.met()))
+    for number, stored in enumerate(replay(episode, trajectory), 1):
+        done = episode.act(reply_of(stored))
+        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
+            raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
+        found.append((situation.home.fork(), situation.met()))
     return found
 
 

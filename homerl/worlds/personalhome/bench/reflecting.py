@@ -22,9 +22,8 @@ from envs.personalhome.household import Household
 from envs.personalhome.state import HouseholdState
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy, play
-from homerl.play.reverify import malformed
+from homerl.play.replay import replay, reply_of
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Reply
 from homerl.worlds.personalhome.bench.figures import Figures, plans
 from homerl.worlds.personalhome.bench.judged import Programs, figures_of_ratings, programs_of, rating
 from homerl.worlds.personalhome.bench.results import final_words, metrics_of
@@ -72,15 +71,9 @@ def told(played: Played, verdict: Mapping[str, Any] | None) -> Message:
 
 def resumed(played: Played) -> Episode:
     """The episode of a task as it ended, open again for one more turn."""
-    stored = played.trajectory
     episode = Episode.begin(PersonalHomeSituation.begin(played.blueprint), LIMITS)
-    steps = iter(stored.steps)
-    for message in stored.messages[len(episode.messages) :]:
-        if message["role"] == "user":
-            episode.hear(message["content"])
-        elif message["role"] == "assistant":
-            step = next(steps)
-            episode.act(Reply(step.message, malformed(step)))
+    for step in replay(episode, played.trajectory):
+        episode.act(reply_of(step))
     episode.outcome, episode.situation.answer = None, None  # type: ignore[attr-defined]
     return episode
 

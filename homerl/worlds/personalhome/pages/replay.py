@@ -15,8 +15,7 @@ from typing import Any, cast
 from envs.documents import InputError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.finding import find_episode
-from homerl.play.reverify import malformed
-from homerl.play.situation import Reply
+from homerl.play.replay import replay, reply_of
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.personalhome.bench.results import blueprint_of
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
@@ -69,16 +68,12 @@ def replayed(trajectory: Trajectory, where: str) -> Replay:
 
 def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[frozenset[str]]:
     """What had been shown after each step."""
-    number = 0
-    for turn in trajectory.turns():
-        episode.hear(turn.utterance, episode.blueprint.intents[0].id)
-        for stored in turn.steps:
-            number += 1
-            done = episode.act(Reply(stored.message, malformed(stored)))
-            if (done.observations, done.state_key) != (stored.observations, stored.state_key):
-                what = f"its household came out differently: step {number} showed something else when it was recorded"
-                raise InputError(what, where, REMEDY)
-            yield episode.world.state.seen  # type: ignore[attr-defined]
+    for number, stored in enumerate(replay(episode, trajectory), 1):
+        done = episode.act(reply_of(stored))
+        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
+            what = f"its household came out differently: step {number} showed something else when it was recorded"
+            raise InputError(what, where, REMEDY)
+        yield episode.world.state.seen  # type: ignore[attr-defined]
 
 
 def _first_line(error: Exception) -> str:

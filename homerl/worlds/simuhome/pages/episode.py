@@ -25,9 +25,8 @@ from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.reverify import malformed
+from homerl.play.replay import replay, reply_of
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
 from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
@@ -151,10 +150,9 @@ class Replay:
         """Replay a trajectory."""
         episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**trajectory.limits))
         homes, calls = [episode.situation.home.fork()], []
-        episode.hear(trajectory.turns()[0].utterance, 1)
-        for step in trajectory.steps:
+        for step in replay(episode, trajectory):
             now = episode.situation.home.tick
-            done = episode.act(Reply(step.message, malformed(step)))
+            done = episode.act(reply_of(step))
             calls += [(now, act, bool(done.facts.blocked)) for act in calls_in([step.message])]
             homes.append(episode.situation.home.fork())
         return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())

@@ -1,0 +1,48 @@
+"""Takes an episode through a stored dialogue again: what the user said, and the agent's messages as they were parsed.
+
+Invariants: the record is read only; a step is parsed as it was when it was stored, whoever parsed it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from homerl.play.episode import Episode
+from homerl.play.messages import parse_reply
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Step, Trajectory
+
+REFUSED = "refused: syntax: "
+
+
+def replay(episode: Episode, stored: Trajectory) -> Iterator[Step]:
+    """Yield each stored step when the episode has come to it. The caller takes it: `episode.act(reply_of(step))`.
+
+    The user's messages are heard on the way, with the intents that they are stored with. Ends with the last message, or
+    before a message that has no step.
+    """
+    steps, done = iter(stored.steps), 0
+    for message in stored.messages[len(episode.messages) :]:
+        if message["role"] == "user":
+            intent = stored.steps[done].facts.intent if done < len(stored.steps) else None
+            episode.hear(message["content"], intent)
+        elif message["role"] == "assistant":
+            if (step := next(steps, None)) is None:
+                return
+            yield step
+            done += 1
+
+
+def reply_of(step: Step) -> Reply:
+    """The agent's reply that became a stored step."""
+    return Reply(step.message, _malformed(step))
+
+
+def _malformed(step: Step) -> str | None:
+    """Why a reply without calls could not be parsed: from its text, or from its observation if another agent parsed it."""
+    if step.message.get("tool_calls") or not step.observations:
+        return None
+    if what := parse_reply(step.message["content"] or "")[1]:
+        return what
+    first = step.observations[0]  # if its words stood for a call, this is that call's result
+    return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None
