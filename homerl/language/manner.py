@@ -58,17 +58,20 @@ class BehaviourLines(Model):
     beside_the_point: str
 
 
+NEVER = "(?!)"  # matches nothing
+
+
 class BehaviourSigns(Model):
     """Patterns by which an utterance shows a behaviour: it replaces a wish, takes back a word, or adds to a wish.
 
-    What only `agrees` as a whole, or `asks` in its turn, is no answer that adds to a wish.
+    An answer that as a whole only `agrees`, or `asks` in its turn, adds nothing. Without these two, any answer adds.
     """
 
     changes: str
     corrects: str
-    agrees: str
-    asks: str
     adds: str
+    agrees: str = NEVER
+    asks: str = NEVER
 
 
 class Manner(Model):

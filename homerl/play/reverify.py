@@ -24,7 +24,7 @@ from envs.documents import InputError
 from envs.plugins import VARIABLES
 from envs.world import StepFacts, WorldError
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import replay, reply_of
+from homerl.play.replay import REMEDY, RecordError, replay, reply_of
 from homerl.play.situation import Situation
 from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
@@ -62,7 +62,6 @@ def reverify_file(path: Path, begin: Begin) -> str:
     return f"{path}: {rows} trajectories, {steps} steps replayed, all as recorded"
 
 
-REMEDY = "the file was edited, or made by another version of homerl"
 PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
 PLUGIN_REMEDY = f"{REMEDY}, or with a plug-in whose folder {PLUGINS} must name"
 
@@ -78,20 +77,18 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """Yield all differences between a replay and the record, each with its step."""
     episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
-    said = sum(message["role"] == "assistant" for message in stored.messages[len(episode.messages) :])
-    number = 0
-    for number, expected in enumerate(replay(episode, stored), 1):
-        if episode.outcome is not None:
-            yield f"step {number}: the episode was over by then ({episode.outcome})"
-        step = episode.act(reply_of(expected))
-        last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
-        unheld = absent[number - 1] if absent else frozenset()
-        step = _holding(step, expected, last, unheld)
-        yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
-    if number < len(stored.steps):
-        yield f"step {number + 1}: there is a record of it, but no message"
-    elif number < said:
-        yield f"step {number + 1}: there is a message of it, but no record"
+    try:
+        for number, expected in enumerate(replay(episode, stored), 1):
+            if episode.outcome is not None:
+                yield f"step {number}: the episode was over by then ({episode.outcome})"
+            step = episode.act(reply_of(expected))
+            last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
+            unheld = absent[number - 1] if absent else frozenset()
+            step = _holding(step, expected, last, unheld)
+            yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
+    except RecordError as error:
+        over = "" if episode.outcome is None else f", and the episode was over by then ({episode.outcome})"
+        yield f"{error.what}{over}"
         return
     if absent and "closes" in absent[-1]:
         episode.outcome = episode.outcome or _wordless(episode)

@@ -11,7 +11,7 @@ Invariant: other keys are ignored, so that a dataset with more columns can be re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,15 +22,20 @@ from envs.model import Model
 from homerl.play.course import Behaviour
 
 SECONDS = 60.0  # for a download
-REMEDY = 'write {"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}'
+REMEDY = (
+    'write {"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}, or as Taskmaster does '
+    '{"utterances": [{"speaker": "user", "text": "..."}, ...]}'
+)
+
+
+def _lower(named: Any) -> Any:
+    return named.lower() if isinstance(named, str) else named
 
 
 class Said(Model, extra="ignore"):
     """One message; `behaviours` are labels, if somebody labelled it."""
 
-    role: Annotated[str, BeforeValidator(lambda named: str(named).lower())] = Field(
-        validation_alias=AliasChoices("role", "speaker")
-    )
+    role: Annotated[str, BeforeValidator(_lower)] = Field(validation_alias=AliasChoices("role", "speaker"))
     content: str | None = Field(None, validation_alias=AliasChoices("content", "text"))
     behaviours: tuple[Behaviour, ...] | None = None
 
@@ -45,36 +50,34 @@ class SpokenDialogue(Model, extra="ignore"):
 def read_dialogues(source: str) -> list[SpokenDialogue]:
     """The dialogues of a file, of a file at a URL, or of the split `train` of a dataset on the hub.
 
-    Raises `InputError` for a source that cannot be read, naming the line, or the place in a JSON list.
+    Raises `InputError` for a source that cannot be read, naming the line or the dialogue, and for one in which nobody speaks
+    as `user`.
     """
     if source.startswith(("http://", "https://")):
         rows = _rows(_downloaded(source), source)
+    elif Path(source).is_file():
+        rows = _rows(Path(source).read_bytes(), source)
     else:
-        path = Path(source)
-        rows = _rows(path.read_text(encoding="utf-8"), source) if path.is_file() else _hub_rows(source)
-    found = [_dialogue(row, f"{source}:{number}") for number, row in enumerate(rows, 1) if row]
+        rows = ((f"{source}, dialogue {number}", row) for number, row in enumerate(_hub_rows(source), 1))
+    found = [_dialogue(row, where) for where, row in rows]
     if not found:
         raise InputError("there is no dialogue", source, REMEDY)
+    if not any(said.role == "user" for one in found for said in one.messages):
+        raise InputError("nobody speaks as `user`", source, REMEDY)
     return found
 
 
-def _rows(text: str, source: str) -> Iterable[Any]:
-    """The rows of JSON Lines, unread, or those of one JSON list."""
-    if not text.lstrip().startswith("["):
-        return text.split("\n")
+def _rows(content: bytes, source: str) -> Iterator[tuple[str, Any]]:
+    """The rows of JSON Lines, unread, or those of one JSON list, each with its place."""
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InputError(f"this is no JSON: {error}", source, REMEDY) from None
-
-
-def _downloaded(url: str) -> str:
-    import httpx
-
-    try:
-        return httpx.get(url, follow_redirects=True, timeout=SECONDS).raise_for_status().text
-    except httpx.HTTPError as error:
-        raise InputError(f"it cannot be downloaded: {error}", url, "download it elsewhere and name the file") from None
+        text = content.decode("utf-8-sig")
+        listed = json.loads(text) if text.lstrip().startswith("[") else None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"it cannot be read: {error}", source, REMEDY) from None
+    if listed is not None:
+        yield from ((f"{source}, dialogue {number}", row) for number, row in enumerate(listed, 1))
+    else:
+        yield from ((f"{source}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def _dialogue(row: Any, where: str) -> SpokenDialogue:
@@ -83,6 +86,15 @@ def _dialogue(row: Any, where: str) -> SpokenDialogue:
     except (ValidationError, ValueError) as error:
         what = f"{error.errors()[0]['msg']}" if isinstance(error, ValidationError) else str(error)
         raise InputError(f"this is no dialogue: {what}", where, REMEDY) from None
+
+
+def _downloaded(url: str) -> bytes:
+    import httpx
+
+    try:
+        return httpx.get(url, follow_redirects=True, timeout=SECONDS).raise_for_status().content
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        raise InputError(f"it cannot be downloaded: {error}", url, "download it elsewhere and name the file") from None
 
 
 def _hub_rows(name: str) -> Iterable[Any]:

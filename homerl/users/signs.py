@@ -7,7 +7,8 @@ The same rules judge a simulated user and a dataset of people, so their rates ca
 - self_correction: within one utterance, something named is taken back and named anew.
 - change_of_mind: an utterance after the first replaces what was asked before. Correcting the assistant counts too, since
   words alone do not tell the two apart.
-- beside_the_point: an utterance after a question, upon which the assistant asks the same again.
+- beside_the_point: an utterance after a question, upon which the assistant asks the same again. What replaces a wish is a
+  change of mind all the same.
 
 Invariants: pure; an utterance shows at most one behaviour of the first three.
 """
@@ -37,14 +38,15 @@ def shown(messages: Messages, language: str) -> list[frozenset[Behaviour]]:
 def _of(spoken: Messages, at: int, signs: BehaviourSigns) -> frozenset[Behaviour]:
     text = spoken[at][1].strip()
     asked, first = _asks(spoken, at - 1), not any(role == "user" for role, _ in spoken[:at])
-    if not first and re.search(signs.changes, text, re.I):
+    asks = re.search(signs.asks, text, re.I)
+    if not (first or asks) and re.search(signs.changes, text, re.I):
         return frozenset({"change_of_mind"})
     if asked and _asks(spoken, at + 1) and _similar(spoken[at - 1][1], spoken[at + 1][1]):
         return frozenset({"beside_the_point"})
     if re.search(signs.corrects, text, re.I):
         return frozenset({"self_correction"})
-    told = asked and not re.fullmatch(signs.agrees, text, re.I) and not re.search(signs.asks, text, re.I)
-    if told or (not first and re.search(signs.adds, text, re.I)):
+    adds = not first and re.search(signs.adds, text, re.I)
+    if adds or (asked and not asks and not re.fullmatch(signs.agrees, text, re.I)):
         return frozenset({"disclosure"})
     return frozenset()
 

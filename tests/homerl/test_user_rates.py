@@ -28,6 +28,19 @@ from homerl.users.signs import shown
 PEOPLE = Path(__file__).parent / "dialogues.jsonl"
 
 
+LOST = "actually, have you seen my keys?"
+ANSWERS = [
+    ("The lamp of the hall?", "yes, that is right, thank you", []),
+    ("Is that all?", "It's fine, I need nothing else", []),
+    ("Is that all?", "no, but what is on in the hall?", []),
+    ("Anything else?", "No, I said thanks.", []),
+    ("The lamp of the hall?", "no, the one of the kitchen", ["disclosure"]),
+    ("How bright?", "How about 40?", ["disclosure"]),
+    ("Which lamps?", "All, please.", ["disclosure"]),
+    ("Shall I do it later?", "No, I want it at 40 now.", ["disclosure"]),
+]
+
+
 def texts(dialogue: str) -> list[tuple[str, str]]:
     """Lines `u words` and `a words` as messages."""
     roles = {"u": "user", "a": "assistant"}
@@ -47,14 +60,10 @@ def texts(dialogue: str) -> list[tuple[str, str]]:
         ),
         ("u turn on the lamp\na Done.\nu close the curtain", [[], []]),
         ("u no lights in the hall please", [[]]),
-        ("u a scene with no light", [[]]),
-        ("u turn on the lamp\na The lamp of the hall?\nu yes, that is right, thank you", [[], []]),
-        ("u turn on the lamp\na Is that all?\nu no, but what is on in the hall?", [[], []]),
-        ("u turn on the lamp\na The lamp of the hall?\nu no, the one of the kitchen", [[], ["disclosure"]]),
-        (
-            "u turn on the lamp\na It is on. Is that right?\nu No! I wanted the fan.\na Is that right?",
-            [[], ["change_of_mind"]],
-        ),
+        ("u a room with no lamps on", [[]]),
+        *((f"u turn on the lamp\na {question}\nu {answer}", [[], said]) for question, answer, said in ANSWERS),
+        (f"u turn on the lamp\na How bright?\nu {LOST}\na How bright?\nu 40", [[], ["beside_the_point"], ["disclosure"]]),
+        ("u turn on the lamp\na Is that right?\nu No! I wanted the fan.\na Is that right?", [[], ["change_of_mind"]]),
     ],
 )
 def test_words_show_behaviours(dialogue, behaviours):
@@ -66,6 +75,12 @@ def test_the_rules_find_what_the_scripted_user_was_told_to_do_in_held_out_senten
     for name, found in detected(language, 100).items():
         assert found.right >= 5, name
         assert found.precision > 0.85 and found.recall > 0.85, (name, found)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_user_that_loops_is_judged_at_once(language):
+    said = "it's fine. " * 400 + "it's fi" if language == "en" else "好的。" * 400 + "好客"
+    assert len(shown([("user", "a"), ("assistant", "How bright?"), ("user", said)], language)) == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=30)), max_size=8))
@@ -145,11 +160,13 @@ def test_a_url_without_a_list_of_dialogues_is_refused(site):
     (folder / "other.json").write_text(json.dumps([*TASKMASTER, {"turns": []}]))
     with pytest.raises(InputError, match="cannot be downloaded.*404"):
         read_dialogues(f"{url}/nowhere.json")
-    with pytest.raises(InputError, match="no JSON"):
+    with pytest.raises(InputError, match="cannot be downloaded.*port"):
+        read_dialogues("https://example.com:abc/x.json")
+    with pytest.raises(InputError, match="cannot be read"):
         read_dialogues(f"{url}/broken.json")
     with pytest.raises(InputError, match="no dialogue") as refusal:
         read_dialogues(f"{url}/other.json")
-    assert refusal.value.where == f"{url}/other.json:3"
+    assert refusal.value.where == f"{url}/other.json, dialogue 3"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +176,7 @@ def test_a_url_without_a_list_of_dialogues_is_refused(site):
         ('{"messages": []}', "at least 1"),
         ('{"messages": [{"content": "hello"}]}', "Field required"),
         ('{"messages": [{"role": "user", "behaviours": ["rude"]}]}', "Input should be"),
+        ('{"messages": [{"role": null}]}', "valid string"),
     ],
 )
 def test_a_line_that_is_no_dialogue_is_refused_with_its_number(tmp_path, line, why):
@@ -173,6 +191,12 @@ def test_a_dataset_that_is_empty_or_nowhere_is_refused(tmp_path):
     (tmp_path / "none.jsonl").write_text("\n")
     with pytest.raises(InputError, match="no dialogue"):
         read_dialogues(str(tmp_path / "none.jsonl"))
+    (tmp_path / "nobody.jsonl").write_text('{"messages": [{"role": "customer", "content": "hello"}]}\n')
+    with pytest.raises(InputError, match="nobody speaks as `user`"):
+        read_dialogues(str(tmp_path / "nobody.jsonl"))
+    (tmp_path / "latin.jsonl").write_bytes('{"messages": [{"role": "user", "content": "café"}]}'.encode("latin-1"))
+    with pytest.raises(InputError, match="cannot be read"):
+        read_dialogues(str(tmp_path / "latin.jsonl"))
     with pytest.raises(InputError, match="no such"):
         read_dialogues(str(tmp_path / "nowhere"))
 

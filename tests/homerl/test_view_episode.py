@@ -134,6 +134,18 @@ def test_a_replay_that_differs_from_the_record_is_refused_by_its_step(played):
     assert "file:7" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("messages", "steps", "why"),
+    [(slice(-1), slice(None), "a record of it, but no message"), (slice(None), slice(-1), "a message of it, but no record")],
+)
+def test_a_record_whose_messages_and_steps_do_not_belong_together_is_refused(played, messages, steps, why):
+    kept = played[0].messages[: max(i for i, said in enumerate(played[0].messages) if said["role"] == "assistant") + 1]
+    short = replace(played[0], messages=kept[messages], steps=played[0].steps[steps])
+    with pytest.raises(InputError, match=why) as error:
+        render_page(short, "file:7")
+    assert "file:7" in str(error.value)
+
+
 # The command, which draws the episodes of every world
 
 

@@ -21,14 +21,12 @@ from envs.homeenv.home import Home
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, ShownStep, dialogue
 from homerl.play.episode import EpisodeLimits
-from homerl.play.replay import replay, reply_of
+from homerl.play.replay import REMEDY, replay, reply_of
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.homeenv.blueprints.goals import describe_goals
 from homerl.worlds.homeenv.pages.device_words import say
 from homerl.worlds.homeenv.pages.home import HomeView
 from homerl.worlds.registry import begin, read_blueprint
-
-REMEDY = "the file was edited, or made by another version of homerl"
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def moments(trajectory: Trajectory, where: str) -> list[Moment]:
     episode = begin(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
     situation = episode.situation
     found: list[Moment] = [(situation.home.fork(), situation.met())]
-    for number, stored in enumerate(replay(episode, trajectory), 1):
+    for number, stored in enumerate(replay(episode, trajectory, where), 1):
         done = episode.act(reply_of(stored))
         if (done.observations, done.state_key) != (stored.observations, stored.state_key):
             raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)

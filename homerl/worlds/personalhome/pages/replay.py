@@ -15,13 +15,11 @@ from typing import Any, cast
 from envs.documents import InputError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.finding import find_episode
-from homerl.play.replay import replay, reply_of
+from homerl.play.replay import REMEDY, replay, reply_of
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.personalhome.bench.results import blueprint_of
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
 from homerl.worlds.personalhome.situation import PersonalHomeSituation
-
-REMEDY = "the file was edited, or made by another version of homerl"
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def replayed(trajectory: Trajectory, where: str) -> Replay:
 
 def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[frozenset[str]]:
     """What had been shown after each step."""
-    for number, stored in enumerate(replay(episode, trajectory), 1):
+    for number, stored in enumerate(replay(episode, trajectory, where), 1):
         done = episode.act(reply_of(stored))
         if (done.observations, done.state_key) != (stored.observations, stored.state_key):
             what = f"its household came out differently: step {number} showed something else when it was recorded"
