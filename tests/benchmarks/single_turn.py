@@ -13,7 +13,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import yaml
+from credit.figures import interval
 from rich.console import Console
 from rich.table import Table
 
@@ -60,6 +62,17 @@ def summary(out: Path, seeds: list[int], updates: int) -> Table:
     return table
 
 
+def differences(out: Path, seeds: list[int], updates: int) -> Table:
+    """Success on held-out blueprints, in points: paired by seed, with 95 % intervals (Student's t)."""
+    full, st = (np.array([curve(out / f"{kind}-{seed}", "eval/success") for seed in seeds]) * 100 for kind in KINDS)
+    table = Table("points of success, held out", *(f"after {i * updates // 4}" for i in range(1, 5)), "mean of the four")
+    pairs = (("full - before", full - full[:, :1]), ("st - before", st - st[:, :1]), ("full - st", full - st))
+    for label, gained in pairs:
+        after = gained[:, 1:]
+        table.add_row(label, *(interval(column, digits=1) for column in after.T), interval(after.mean(axis=1), digits=1))
+    return table
+
+
 def quarters(values: list[float]) -> list[float]:
     size = len(values) // 4
     return [fmean(values[i * size : (i + 1) * size]) for i in range(4)]
@@ -81,7 +94,10 @@ def main() -> None:
             made = stage(asked.run, asked.out, kind, seed, asked.updates)
             if not is_done(made, Path(made["out"]) / "model"):
                 run_stage(made, [sys.executable])
-    Console().print(summary(asked.out, asked.seeds, asked.updates))
+    console = Console()
+    console.print(summary(asked.out, asked.seeds, asked.updates))
+    if len(asked.seeds) > 1:
+        console.print(differences(asked.out, asked.seeds, asked.updates))
 
 
 if __name__ == "__main__":
