@@ -1,13 +1,14 @@
 """Tiny language models in the real trainer: recipes `run: rlve` that differ in the keys of credit alone.
 
-Invariants: all runs of a task start from one SFT model and play the same blueprints; a run is a function of task, variant
-and seed; what is finished is one JSON file, written whole, and is never done again.
+Invariants: all runs of a task start from one SFT model and play the same blueprints, and runs that did not are refused; a
+run is a function of task, variant and seed; what is finished is one JSON file, written whole, and is never done again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import json
 import shutil
 import sys
@@ -73,14 +74,26 @@ def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, siz
 
     quieten()
     todo = [(task, mode, seed) for seed in range(seeds) for task in tasks for mode in modes]
-    found: dict[tuple[str, str, int], list] = {}
+    found: dict[tuple[str, str, int], dict[str, Any]] = {}
     with progress_bar(Console(file=sys.stdout)) as bar:  # this one, whatever `hushed` puts in its place
         shown = bar.add_task("credit", total=len(todo), note="")
         for task, mode, seed in todo:
             bar.update(shown, note=f"{task}, {mode}, seed {seed}")
-            found[task, mode, seed] = run(out, task, mode, seed, size)["curve"]
+            found[task, mode, seed] = run(out, task, mode, seed, size)
             bar.advance(shown)
-    return {task: {mode: [found[task, mode, seed] for seed in range(seeds)] for mode in modes} for task in tasks}
+    for task in tasks:
+        one_start(out, [found[task, mode, seed] for mode in modes for seed in range(seeds)])
+    return {task: {mode: [found[task, mode, seed]["curve"] for seed in range(seeds)] for mode in modes} for task in tasks}
+
+
+def one_start(out: Path, runs: Sequence[Mapping[str, Any]]) -> None:
+    """Raises `InputError` if the runs of a task began from different SFT models."""
+    for one in runs:
+        if (one.get("start"), "start" in one) != (runs[0].get("start"), True):
+            where = result(out, one["task"], one["mode"], one["seed"])
+            raise InputError(
+                "it began from another SFT model than others of its task", str(where), "delete it: it is made again"
+            )
 
 
 def tokens(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int) -> str:
@@ -117,7 +130,8 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
         train_rlve(recipe)
     lines = list(read_rows(recipe.out / "metrics.jsonl"))
     found = {
-        "task": task, "mode": mode, "seed": seed, "size": asdict(size), "seconds": time.perf_counter() - before,
+        "task": task, "mode": mode, "seed": seed, "size": asdict(size), "start": digest(start),
+        "seconds": time.perf_counter() - before,
         "curve": curve(lines, size, TASKS[task].measure),
         "updates": [{key: line.get(key) for key in KEPT} for line in lines if "loss" in line],
     }  # fmt: skip
@@ -125,6 +139,11 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     shutil.rmtree(recipe.out)
     gc.collect()  # a trainer holds itself in circles
     return found
+
+
+def digest(model: Path) -> str:
+    """What tells the weights of two models apart."""
+    return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:16]
 
 
 def sized(size: Size, task: Task) -> Size:
