@@ -119,3 +119,6 @@ def test_the_study_runs_and_goes_on(tmp_path):
     assert (tmp_path / "curves.json").read_bytes() == figures
     assert [run.stat().st_mtime_ns for run in kept] == before
     assert "<polyline" in (tmp_path / "curves.svg").read_text()
+    gone.write_text(json.dumps(json.loads(gone.read_text()) | {"start": "another model's"}))
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode != 0 and "another SFT model" in refused.stderr
