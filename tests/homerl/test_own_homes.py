@@ -193,7 +193,7 @@ def test_files_replace_how_the_base_makes_homes():
 def test_a_check_names_the_file_that_is_no_home(tmp_path):
     (tmp_path / "home.json").write_text('{"rooms": [], "devices": [{}]}')
     done = homerl("check", RECIPE, cwd=tmp_path)
-    said = r"homerl: synth.recipe: home.json:1: home.files: devices.0.\w+ is missing"
+    said = r"homerl: synth.curriculum.2: home.json:1: home.files: devices.0.\w+ is missing"
     assert done.returncode == 2 and re.search(said, done.stderr)
 
 
