@@ -89,7 +89,7 @@ def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, siz
 def one_start(out: Path, runs: Sequence[Mapping[str, Any]]) -> None:
     """Raises `InputError` if the runs of a task began from different SFT models."""
     for one in runs:
-        if (one.get("start"), "start" in one) != (runs[0].get("start"), True):
+        if "start" not in one or one["start"] != runs[0].get("start"):
             where = result(out, one["task"], one["mode"], one["seed"])
             raise InputError(
                 "it began from another SFT model than others of its task", str(where), "delete it: it is made again"
