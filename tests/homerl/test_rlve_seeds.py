@@ -1,0 +1,59 @@
+"""`scripts/rlve_seeds`: the RLVE of a flywheel again, from the same SFT model, with other seeds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from homerl.run.flywheel import stages
+from homerl.run.recipe import load_recipe
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests/benchmarks/rlve_seeds.py"
+
+
+@pytest.fixture
+def rlve_seeds(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import rlve_seeds
+
+    return rlve_seeds
+
+
+def test_another_seed_draws_other_rollouts_and_tasks_and_plays_the_same_suites(rlve_seeds, tmp_path):
+    run = tmp_path / "run"
+    recipe = load_recipe(ROOT / "recipes/smoke.yaml", ["--out", str(run)])
+    made = [rlve_seeds.with_seed(recipe, run, seed) for seed in (1, 2)]
+    trained, played = zip(*([stage for stage, _ in stages(one) if Path(stage["out"]).name == "rlve"] for one in made))
+    assert [stage["seed"] for stage in trained] == [1, 2]
+    seeds = [
+        range(one["first_seed"], one["first_seed"] + one["count"]) for one in (stage["blueprints"] for stage in trained)
+    ]
+    assert not set(seeds[0]) & set(seeds[1]) and not set(seeds[0]) & set(
+        range(1_000_000, 1_000_000 + recipe.blueprints.count)
+    )
+    assert (
+        played[0]["bench"] == played[1]["bench"] == load_recipe(ROOT / "recipes/smoke.yaml").model_dump(mode="json")["bench"]
+    )
+    assert len({one.out for one in made} | {run}) == 3
+
+
+def test_a_run_without_an_sft_model_is_refused(tmp_path):
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 2 and "no SFT model" in done.stderr and str(tmp_path) in done.stderr
+
+
+@pytest.mark.long
+def test_a_finished_flywheel_gets_a_second_run_of_rlve_alone(tmp_path):
+    run = tmp_path / "run"
+    subprocess.run([sys.executable, "-m", "homerl.cli", "run", "recipes/smoke.yaml", "--out", run], check=True, cwd=ROOT)
+    command = [sys.executable, SCRIPT, run, "--seeds", "1", "--processes", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "RLVE − SFT of all runs" in done.stdout and "mean" in done.stdout
+    other = tmp_path / "run-rlve/1"
+    assert (other / "sft").is_symlink() and (other / "rlve/model/model.safetensors").exists()
+    first, second = (Path(folder / "rlve/metrics.jsonl").read_text() for folder in (run, other))
+    assert first != second
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert again.stdout == done.stdout[-len(again.stdout) :] and "update" not in again.stderr
