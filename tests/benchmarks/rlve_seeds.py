@@ -1,49 +1,67 @@
-"""RLVE of a finished flywheel, repeated from its SFT model with other seeds: is its gain more than chance?
+"""RLVE of a finished flywheel, repeated from its SFT model with other seeds, or with other keys: is a gain more than chance?
 
-Invariants: the runs share homes, dialogues, SFT model and suites; seeds, rollouts and training tasks differ; the flywheel's
-own run is one of them; what stands is not made again.
+Invariants: all runs share homes, dialogues, SFT model and suites; seeds, rollouts and training tasks differ. Runs with other
+keys have the seeds and tasks of those without, so they are paired. What stands is not made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from envs.documents import InputError
 from homerl.bench.score import paired_difference
 from homerl.bench.seeds import read_results, seeds_table, suites_of
+from homerl.measure.intervals import student_interval
 from homerl.run.children import run_stage
 from homerl.run.flywheel import launcher, stages
 from homerl.run.products import is_done, require_product
 from homerl.run.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.terminal.endings import run_to_end
 
+PLAIN = "rlve"
 SHARED = ("untrained", "sft")
+KEYS = ("--rlve.", "--rewards.")
 APART = 100_000  # first seeds of two runs' blueprints; no recipe has so many
 
 
-def with_seed(recipe: FlywheelRecipe, run: Path, seed: int) -> FlywheelRecipe:
-    """The flywheel with another seed and other training tasks, in a folder of its own beside the run's."""
+def flywheel(run: Path, overrides: Sequence[str] = ()) -> FlywheelRecipe:
+    """The recipe of a run that has got to RLVE, with other keys. Raises `InputError` for any other run, and other keys."""
+    if not (run / "sft/model").exists():
+        raise InputError("this flywheel has no SFT model", str(run), "name the folder of a run that has got to RLVE")
+    if wrong := [word for word in overrides if word.startswith("--") and not word.startswith(KEYS)]:
+        raise InputError(f"{wrong[0]} would change more than RLVE", remedy=f"give keys that begin with {' or '.join(KEYS)}")
+    recipe = load_recipe(run / "recipe.yaml", overrides)
+    if not isinstance(recipe, FlywheelRecipe):
+        raise InputError(f"a run of `run: {recipe.run}`", str(run), "name the folder of a flywheel")
+    return recipe
+
+
+def with_seed(recipe: FlywheelRecipe, run: Path, name: str, seed: int) -> FlywheelRecipe:
+    """The flywheel with another seed and other training tasks. Seed 0 of the run's own keys is the run itself."""
     data = recipe_data(recipe)
     blueprints = data["blueprints"] | {"first_seed": data["blueprints"]["first_seed"] + seed * APART}
-    out = run.parent / f"{run.name}-rlve" / str(seed)
-    return FlywheelRecipe.model_validate(data | {"seed": seed, "blueprints": blueprints, "out": str(out)})
+    out = run if (name, seed) == (PLAIN, 0) else run.parent / f"{run.name}-{name}" / str(seed)
+    changed = {"seed": data["seed"] + seed, "blueprints": blueprints, "out": str(out)}
+    return FlywheelRecipe.model_validate(data | changed)
 
 
-def make(recipe: FlywheelRecipe, run: Path) -> None:
-    """Train by RLVE from the run's SFT model, and play the suites."""
-    recipe.out.mkdir(parents=True, exist_ok=True)
-    for name in SHARED:
-        if not (recipe.out / name).exists():
-            (recipe.out / name).symlink_to(run.resolve() / name)
-    for stage, product in stages(recipe):
-        if Path(stage["out"]).name == "rlve" and not is_done(stage, product):
-            run_stage(stage, launcher(recipe, stage["run"]))
-            require_product(stage, product)
+def make(recipe: FlywheelRecipe, run: Path) -> Path:
+    """Train by RLVE from the SFT model of `run`, and play the suites. Returns the folder, which `homerl seeds` can read."""
+    if recipe.out != run:
+        recipe.out.mkdir(parents=True, exist_ok=True)
+        for name in SHARED:
+            if not (recipe.out / name).exists():
+                (recipe.out / name).symlink_to(run.resolve() / name)
+        for stage, product in stages(recipe):
+            if Path(stage["out"]).name == "rlve" and not is_done(stage, product):
+                run_stage(stage, launcher(recipe, stage["run"]))
+                require_product(stage, product)
+    return recipe.out
 
 
 def gain_by_task(runs: Sequence[Path], suite: str) -> str:
@@ -54,29 +72,44 @@ def gain_by_task(runs: Sequence[Path], suite: str) -> str:
     return f"RLVE − SFT of all runs: {100 * gain['gain']:+.1f}; over the {gain['n']} tasks {low:+.1f} to {high:+.1f}"
 
 
-def work(run: Path, seeds: Sequence[int], processes: int | None) -> None:
-    """Make the runs that are not made, then print a table of each suite. Raises `InputError` for an unfinished SFT."""
-    if not (run / "sft/model").exists():
-        raise InputError("this flywheel has no SFT model", str(run), "name the folder of a run that has got to RLVE")
-    recipe = load_recipe(run / "recipe.yaml")
-    if not isinstance(recipe, FlywheelRecipe):
-        raise InputError(f"a run of `run: {recipe.run}`", str(run), "name the folder of a flywheel")
-    made = [with_seed(recipe.model_copy(update={"processes": processes or recipe.processes}), run, seed) for seed in seeds]
-    for one in made:
-        make(one, run)
-    runs, console = [run, *(one.out for one in made)], Console(markup=False)
-    for suite in suites_of(run):
-        console.print(seeds_table(runs, suite))
-        console.print(gain_by_task(runs, suite), highlight=False)
+def difference(name: str, plain: Sequence[Path], other: Sequence[Path], suite: str) -> str:
+    """The success of runs with other keys less that of the plain ones, paired by seed, with Student's interval."""
+    pairs = zip(plain, other, strict=True)
+    gaps = [100 * paired_difference(*(read_results(run, "rlve", suite) for run in pair))["gain"] for pair in pairs]
+    low, high = student_interval(gaps)
+    return f"{name} − {PLAIN} on {suite}: {sum(gaps) / len(gaps):+.1f}; over the {len(gaps)} seeds {low:+.1f} to {high:+.1f}"
+
+
+def said(run: Path, name: str, seeds: Sequence[int], made: Sequence[Path]) -> Iterator[RenderableType]:
+    """The tables of the runs, and how they differ from the plain ones."""
+    for suite in suites_of(made[0]):
+        yield seeds_table(made, suite)
+        yield gain_by_task(made, suite)
+        if name != PLAIN and len(seeds) > 1:
+            recipe = flywheel(run)
+            yield difference(name, [with_seed(recipe, run, PLAIN, seed).out for seed in seeds], made, suite)
+
+
+def work(run: Path, name: str, seeds: Sequence[int], processes: int | None, overrides: Sequence[str]) -> None:
+    """Make the runs that are not made, then print a table of each suite. Raises `InputError` for what does not fit."""
+    if bool(overrides) != (name != PLAIN):
+        raise InputError("other keys need a name, and a name other keys", remedy="give both --name and --rlve.KEY, or none")
+    recipe = flywheel(run, overrides)
+    recipe = recipe.model_copy(update={"processes": processes or recipe.processes})
+    made = [make(with_seed(recipe, run, name, seed), run) for seed in seeds]
+    console = Console(markup=False, highlight=False)
+    for part in said(run, name, seeds, made):
+        console.print(part)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, help="a flywheel's folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--name", default=PLAIN, help="of the runs with other keys, such as --rlve.credit trajectory")
     parser.add_argument("--processes", type=int, help="of each training; default: the recipe's")
-    asked = parser.parse_args()
-    return run_to_end(lambda: work(asked.run, asked.seeds, asked.processes))
+    asked, overrides = parser.parse_known_args()
+    return run_to_end(lambda: work(asked.run, asked.name, asked.seeds, asked.processes, overrides))
 
 
 if __name__ == "__main__":
