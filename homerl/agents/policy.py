@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.messages import Message
+from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, read, row_of
 from homerl.play.faults import TOO_LONG, AgentFault
 from homerl.play.messages import IM_END, IM_START, parse_reply
 from homerl.play.observation import Observation
@@ -184,6 +185,7 @@ class TransformersEngine:
     Requests made in the same turn of the event loop share a batch; none waits for a slow user. A batch has at most `batch`
     prompts and, with their samples, at most `tokens` tokens (None: what fits into a share of the device's memory). If
     memory runs out, both limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
+    On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
     """
 
     prefill = 16_384  # most tokens of one forward pass over prompts
@@ -196,6 +198,11 @@ class TransformersEngine:
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
+        self._held: DialogueCache | None = None
+
+    def forget(self) -> None:
+        """Drop the keys and values that are held of dialogues."""
+        self._held = None
 
     @property
     def longest(self) -> int | None:
@@ -248,6 +255,7 @@ class TransformersEngine:
             if not should_reduce_batch_size(error) or (count == 1 and self.prefill == 1):
                 raise
         restore()  # out of the handler, whose traceback holds what was allocated
+        self.forget()
         clear_device_cache(garbage_collection=True)
         self.tokens = count * (longest + self.max_tokens) // 2
         self.prefill = max(1, min(self.prefill, count * longest) // 2)
@@ -266,6 +274,7 @@ class TransformersEngine:
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
         chunk = max(1, self.prefill // len(prompts))
         with torch.no_grad(), plain_sampling(self.model), grouped(self.model):
+            cache, begun = self._read(prompts)
             output = self.model.generate(
                 input_ids=ids,
                 attention_mask=attention,
@@ -275,13 +284,40 @@ class TransformersEngine:
                 logits_processor=[scores],
                 stopping_criteria=[lambda ids, _, **more: torch.full((len(ids),), self.stopped(), device=ids.device)],
                 use_cache=True,
+                past_key_values=cache,
                 synced_gpus=False,  # the model is complete, and ranks sample independently
-                prefill_chunk_size=chunk if chunk < ids.shape[1] else None,
+                prefill_chunk_size=chunk if cache is None and chunk < ids.shape[1] else None,
                 **(sampling if self.temperature > 0 else {"do_sample": False}),
             )
         new = output[:, ids.shape[1] :]
         logprobs = scores.of(output, new.shape[1])
-        return [self._sample(row, row_logprobs) for row, row_logprobs in zip(new.tolist(), logprobs.tolist(), strict=True)]
+        samples = [self._sample(row, some) for row, some in zip(new.tolist(), logprobs.tolist(), strict=True)]
+        self._hold(prompts, samples, cache, begun)
+        return samples
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, list[Held | None]]:
+        """A cache of the prompts but for their last tokens, and what was held of each; None if it cannot be held."""
+        if not can_hold(self.model):
+            return None, []
+        if self._held is None:
+            self._held = DialogueCache(self.tokenizer.eos_token_id, 2 * self.batch, fitting_tokens(self.model) // 4)
+        different = list(dict.fromkeys(map(tuple, prompts)))
+        begun = [self._held.find(prompt) for prompt in different]
+        rows = dict(zip(different, read(self.model, different, begun, self.tokenizer.pad_token_id, self.prefill)))
+        cache = joined(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
+        known = dict(zip(different, begun))
+        return cache, [known[tuple(prompt)] for prompt in prompts]
+
+    def _hold(
+        self, prompts: Sequence[Sequence[int]], samples: Sequence[Sample], cache: Any, begun: Sequence[Held | None]
+    ) -> None:
+        """Hold the dialogues with what was sampled, but for its last token, of which the model has made no keys."""
+        if self._held is None or cache is None:
+            return
+        longest = len(prompts[-1])
+        for row, (prompt, sample, before) in enumerate(zip(prompts, samples, begun, strict=True)):
+            made = sample.ids[:-1]
+            self._held.keep(row_of(cache, row, (*prompt, *made), longest + len(made)), before)
 
     def _sample(self, ids: list[int], logprobs: list[float]) -> Sample:
         end = self.tokenizer.eos_token_id

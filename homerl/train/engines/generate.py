@@ -41,6 +41,7 @@ class InPlace(TransformersEngine):
     def sync(self, version: int) -> None:
         """Sample from the trainer's current weights."""
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
+        self.forget()
 
     def awake(self) -> Any:
         """Nothing to prepare."""
@@ -75,6 +76,7 @@ class Snapshot(InPlace):
             for name, weight in whole_weights(self.trainer, frozen=False):
                 own[name].copy_(weight)
             self.version = version
+            self.forget()
 
     def _generate(self, prompts: list) -> list[Sample]:
         with self._lock:
