@@ -7,10 +7,12 @@ Invariants:
 - What is held belongs to one model and to its weights as they are: whoever changes these clears the cache.
 - A prompt that is held in part gives the samples of one that is read anew, up to rounding.
 - Equal prompts of a batch are read once.
+- A row's tokens lie side by side, and so far from one another as in the dialogue.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     Layers = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 ATTENTION = (NAME, "sdpa", "eager")  # they look at every column of the mask; others take padding to be on the left alone
+LENGTH_DEPENDENT = ("dynamic", "longrope")  # kinds of RoPE whose keys change when the dialogue grows
+TAKEN = {"past_key_values", "position_ids", "attention_mask"}  # by the forward pass of a model
 
 
 @dataclass(frozen=True)
@@ -39,28 +43,29 @@ class Held:
 
 
 class DialogueCache:
-    """The dialogues that were held last: at most `entries` of them, and of `tokens` tokens."""
+    """The dialogues that were held last, at most `entries` of them."""
 
-    def __init__(self, end: int, entries: int, tokens: int) -> None:
-        """`end` is the id with which a message ends, and before which a dialogue is held."""
-        self.end, self.entries, self.tokens = end, entries, tokens
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
         self._held: OrderedDict[tuple[int, ...], Held] = OrderedDict()
 
-    def find(self, prompt: Sequence[int]) -> Held | None:
-        """What is held of the beginning of a prompt, without its last token; None is nothing."""
+    def find(self, prompt: Sequence[int], end: int) -> Held | None:
+        """What is held of the beginning of a prompt, without its last token; None is nothing. `end` ends a message: what is
+        held ends before one, or one token earlier if the message was cut.
+        """
         ids = tuple(prompt)
-        for stop in range(len(ids) - 1, 0, -1):
-            if ids[stop] == self.end and (found := self._held.get(ids[:stop])):
+        for stop in (at for at in range(len(ids) - 1, 0, -1) if ids[at] == end):
+            if found := self._held.get(ids[:stop]) or self._held.get(ids[: stop - 1]):
                 return found
         return None
 
-    def keep(self, held: Held, instead: Held | None = None) -> None:
-        """Hold a dialogue, in place of its beginning. The oldest ones are dropped if there is no room."""
+    def keep(self, held: Held, instead: Held | None, tokens: int) -> None:
+        """Hold a dialogue, in place of its beginning. The oldest ones are dropped if all have more than `tokens` tokens."""
         if instead:
             self._held.pop(instead.ids, None)
         self._held[held.ids] = held
         self._held.move_to_end(held.ids)
-        while len(self._held) > self.entries or sum(map(len, self._held.values())) > self.tokens:
+        while len(self._held) > self.entries or sum(map(len, self._held.values())) > tokens:
             self._held.popitem(last=False)
 
     def clear(self) -> None:
@@ -69,16 +74,20 @@ class DialogueCache:
 
 
 def can_hold(model: Any) -> bool:
-    """Whether the keys and values of a model can be cut and joined: in all layers one for each token, on a CPU.
-
-    On a GPU they would need memory that `check` does not count; the engines `vllm` and `continuous` hold them there.
+    """Whether the keys and values of a model can be cut and joined: in all layers one for each token, whatever follows it.
+    Models on a GPU are left out: there the engines `vllm` and `continuous` hold them.
     """
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
     config = model.config.get_text_config()
+    if model.device.type != "cpu" or config._attn_implementation not in ATTENTION:
+        return False
+    if (getattr(config, "rope_parameters", None) or {}).get("rope_type") in LENGTH_DEPENDENT:
+        return False
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
-    return plain and model.device.type == "cpu" and config._attn_implementation in ATTENTION
+    return plain and set(inspect.signature(inner.forward).parameters) >= TAKEN
 
 
 def read(model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[Held | None], pad: int, most: int) -> list[Held]:
@@ -112,14 +121,16 @@ def alike(left: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
 
 
 def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequence[Held], pad: int, most: int) -> list[Held]:
-    """Read what is not held of some prompts, in passes over columns: what is held, the rest, each padded on the left."""
+    """Read what is not held of some prompts, in passes over columns: what is held, padded on the left, then the rest, padded
+    on the right.
+    """
     import torch
 
     rests = [prompt[len(held) :] for prompt, held in zip(prompts, begun)]
     before, width = max(map(len, begun)), max(map(len, rests))
-    ids = torch.tensor([[pad] * (width - len(rest)) + list(rest) for rest in rests])
-    rows = zip(begun, rests)
-    mask = torch.tensor([[0] * (before - len(h)) + [1] * len(h) + [0] * (width - len(r)) + [1] * len(r) for h, r in rows])
+    ids = torch.tensor([[*rest, *[pad] * (width - len(rest))] for rest in rests])
+    gaps = [(before - len(held), len(prompt), width - len(rest)) for prompt, held, rest in zip(prompts, begun, rests)]
+    mask = torch.tensor([[0] * left + [1] * own + [0] * right for left, own, right in gaps])
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     cache = joined(model, begun, before, width)
     chunk = max(1, most // len(prompts))
@@ -131,22 +142,9 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
             position_ids=positions[:, before + start : before + stop],
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
+            **({"logits_to_keep": 1} if model._supports_logits_to_keep() else {}),
         )
-    return [
-        Held(prompt, tuple(_after(held, layer, row, len(rest), number) for number, layer in enumerate(cache.layers)))
-        for row, (prompt, held, rest) in enumerate(zip(prompts, begun, rests))
-    ]
-
-
-def _after(held: Held, layer: Any, row: int, new: int, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The keys and values of a row in one layer: what was held, and the `new` last columns."""
-    import torch
-
-    read_now = (layer.keys[row, :, -new:], layer.values[row, :, -new:])
-    if not held.layers:
-        return read_now[0].clone(), read_now[1].clone()
-    return torch.cat([held.layers[number][0], read_now[0]], 1), torch.cat([held.layers[number][1], read_now[1]], 1)
+    return [row_of(cache, row, prompt, before + len(rest)) for row, (prompt, rest) in enumerate(zip(prompts, rests))]
 
 
 def joined(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
@@ -160,11 +158,12 @@ def joined(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
     if not length or shapes is None:
         return cache
     for number, layer in enumerate(cache.layers):
-        keys, values = (part.new_zeros(len(rows), part.shape[0], length, part.shape[2]) for part in shapes[number])
+        keys, values = layer.opened(len(rows), length, *shapes[number])
+        keys.zero_()
+        values.zero_()
         for row, held in enumerate(rows):
             if held.layers:
                 keys[row, :, length - len(held) :], values[row, :, length - len(held) :] = held.layers[number]
-        layer.update(keys, values)
     return cache
 
 

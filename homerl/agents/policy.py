@@ -192,17 +192,18 @@ class TransformersEngine:
 
     def __init__(
         self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0,
-        tokens: int | None = None,
+        tokens: int | None = None, held: DialogueCache | None = None,
     ) -> None:  # fmt: skip
+        """`held` is the cache of another engine that samples from the same model."""
         self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
-        self._held: DialogueCache | None = None
+        self.held = DialogueCache(2 * batch) if held is None else held
 
     def forget(self) -> None:
         """Drop the keys and values that are held of dialogues."""
-        self._held = None
+        self.held.clear()
 
     @property
     def longest(self) -> int | None:
@@ -296,28 +297,34 @@ class TransformersEngine:
         return samples
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, list[Held | None]]:
-        """A cache of the prompts but for their last tokens, and what was held of each; None if it cannot be held."""
-        if not can_hold(self.model):
+        """A cache of the prompts but for their last tokens, and what was held of each. None if nothing is held: of some
+        models, and of batches that take much of the memory, since to hold them takes up to four times as much.
+        """
+        if len(prompts) * (len(prompts[-1]) + self.max_tokens) > self._held_tokens or not can_hold(self.model):
             return None, []
-        if self._held is None:
-            self._held = DialogueCache(self.tokenizer.eos_token_id, 2 * self.batch, fitting_tokens(self.model) // 4)
+        end, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         different = list(dict.fromkeys(map(tuple, prompts)))
-        begun = [self._held.find(prompt) for prompt in different]
-        rows = dict(zip(different, read(self.model, different, begun, self.tokenizer.pad_token_id, self.prefill)))
+        begun = {prompt: self.held.find(prompt, end) for prompt in different}
+        rows = dict(zip(different, read(self.model, different, list(begun.values()), pad, self.prefill)))
         cache = joined(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
-        known = dict(zip(different, begun))
-        return cache, [known[tuple(prompt)] for prompt in prompts]
+        return cache, [begun[tuple(prompt)] for prompt in prompts]
 
     def _hold(
         self, prompts: Sequence[Sequence[int]], samples: Sequence[Sample], cache: Any, begun: Sequence[Held | None]
     ) -> None:
         """Hold the dialogues with what was sampled, but for its last token, of which the model has made no keys."""
-        if self._held is None or cache is None:
+        if cache is None:
             return
         longest = len(prompts[-1])
         for row, (prompt, sample, before) in enumerate(zip(prompts, samples, begun, strict=True)):
             made = sample.ids[:-1]
-            self._held.keep(row_of(cache, row, (*prompt, *made), longest + len(made)), before)
+            held = row_of(cache, row, (*prompt, *made), longest + len(made))
+            self.held.keep(held, before, self._held_tokens)
+
+    @property
+    def _held_tokens(self) -> int:
+        """The most tokens of a batch that is held, and of all that is held."""
+        return (self.tokens or fitting_tokens(self.model)) // 4
 
     def _sample(self, ids: list[int], logprobs: list[float]) -> Sample:
         end = self.tokenizer.eos_token_id

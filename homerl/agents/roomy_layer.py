@@ -16,6 +16,14 @@ class RoomyLayer(DynamicLayer):
         self.room = room
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
+    def opened(self, rows: int, length: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Begin with `length` columns of `rows` rows, which the caller fills; returns them. `keys` and `values` are those of
+        one row in such a layer, (heads, tokens, size).
+        """
+        self.lazy_initialization(keys, values)
+        self._buffers = self._made(rows, keys, length + self.room), self._made(rows, values, length + self.room)
+        return self._filled(length)
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -24,14 +32,21 @@ class RoomyLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         filled, stop = self.get_seq_length(), self.get_seq_length() + key_states.shape[-2]
         if self._buffers is None or stop > self._buffers[0].shape[-2]:
-            self._buffers = self._grown(key_states, stop + self.room), self._grown(value_states, stop + self.room)
+            rows = len(key_states)
+            grown = self._made(rows, key_states[0], stop + self.room), self._made(rows, value_states[0], stop + self.room)
             if filled:
-                self._buffers[0][:, :, :filled], self._buffers[1][:, :, :filled] = self.keys, self.values
+                grown[0][:, :, :filled], grown[1][:, :, :filled] = self.keys, self.values
+            self._buffers = grown
         keys, values = self._buffers
         keys[:, :, filled:stop], values[:, :, filled:stop] = key_states, value_states
-        self.keys, self.values = keys[:, :, :stop], values[:, :, :stop]
+        return self._filled(stop)
+
+    def _filled(self, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Show so many columns as those that are there."""
+        assert self._buffers is not None
+        self.keys, self.values = (buffer[:, :, :columns] for buffer in self._buffers)
         return self.keys, self.values
 
     @staticmethod
-    def _grown(states: torch.Tensor, columns: int) -> torch.Tensor:
-        return states.new_empty(*states.shape[:2], columns, states.shape[-1])
+    def _made(rows: int, like: torch.Tensor, columns: int) -> torch.Tensor:
+        return like.new_empty(rows, like.shape[0], columns, like.shape[-1])

@@ -129,7 +129,8 @@ class InThread:
 
     def sampling(self, max_tokens: int, temperature: float, seed: int | None = None) -> InThread:
         """The same model in the same thread, sampled otherwise."""
-        engine = type(self.engine)(self.engine.model, self.engine.tokenizer, max_tokens, temperature, batch=1)
+        own = self.engine
+        engine = type(own)(own.model, own.tokenizer, max_tokens, temperature, batch=1, held=own.held)
         return InThread(engine, seed, self._thread)
 
     async def sample(self, prompt: Sequence[int]) -> Sample:

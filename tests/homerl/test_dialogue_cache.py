@@ -9,11 +9,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPTNeoConfig, LlamaConfig, MptConfig
 
-from homerl.agents.dialogue_cache import DialogueCache, Held, alike
+from homerl.agents.dialogue_cache import DialogueCache, Held, alike, can_hold
 from homerl.agents.policy import Sample, TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
+from homerl.run.model_agents import InThread
 from homerl.train.engines.generate import InPlace
 from homerl.train.rollout import Player
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
@@ -48,6 +50,20 @@ def plain(model, prompt: Sequence[int], ids: Sequence[int]) -> torch.Tensor:
     return torch.log_softmax(logits, -1)[torch.arange(len(ids)), torch.tensor(ids)]
 
 
+def hits(engine: TransformersEngine) -> list[bool]:
+    """Whether something was held of each prompt that is looked up from now on."""
+    found: list[bool] = []
+    find = engine.held.find
+
+    def seen(prompt, end):
+        one = find(prompt, end)
+        found.append(one is not None)
+        return one
+
+    engine.held.find = seen
+    return found
+
+
 def words(rng: random.Random, model, least: int = 1, most: int = 40) -> list[int]:
     """A message of random tokens that are no end."""
     return [rng.randrange(3, model.config.vocab_size) for _ in range(rng.randint(least, most))]
@@ -65,7 +81,7 @@ def test_dialogues_that_go_on_are_sampled_as_if_read_anew(model, tokenizer, seed
     rng = random.Random(seed)
     torch.manual_seed(seed)
     engine = TransformersEngine(model, tokenizer, 6, batch=5)
-    engine.prefill = prefill
+    engine.prefill, found_held = prefill, hits(engine)
     dialogues = [words(rng, model, 2) for _ in range(7)]
     for _ in range(5):
         going = [dialogue for dialogue in dialogues if rng.random() < 0.8] or dialogues
@@ -73,6 +89,7 @@ def test_dialogues_that_go_on_are_sampled_as_if_read_anew(model, tokenizer, seed
             check(model, dialogue, found)
             dialogue += [*found.ids, *([] if found.ids[-1] == END else [END]), *words(rng, model)]
         dialogues.append(words(rng, model, 2))
+    assert sum(found_held) > len(found_held) / 2
 
 
 def test_no_token_is_read_twice(model, tokenizer):
@@ -113,6 +130,7 @@ def test_nothing_that_older_weights_made_is_used(model, tokenizer):
     prompt = [5, 6, 7] * 30
     [found] = sample(engine, [prompt])
     prompt += [*found.ids, END, 9, 9]
+    assert engine.held.find(prompt, END)
     with torch.no_grad():
         for weight in one.parameters():
             weight.mul_(1.5)
@@ -120,6 +138,66 @@ def test_nothing_that_older_weights_made_is_used(model, tokenizer):
     [after] = sample(engine, [prompt])
     assert after.version == 1
     check(one, prompt, after)
+    prompt += [*after.ids, END, 9]
+    with engine.awake():
+        assert engine.held.find(prompt, END)
+    assert not engine.held.find(prompt, END), "the memory is the trainer's"
+
+
+def test_the_engines_of_a_served_model_share_what_is_held(model, tokenizer):
+    first = InThread(TransformersEngine(model, tokenizer, 1))
+    one, other = first.sampling(4, 0.0), first.sampling(9, 1.0)
+    prompt = [5, 6, 7, 8] * 9
+    found = asyncio.run(one.sample(prompt))
+    assert other.engine.held.find([*prompt, *found.ids, END], END)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention", "holds"),
+    [("llama", "sdpa", True), ("llama", "eager", True), ("gpt2", "sdpa", True), ("gpt_neo", "eager", True),
+     ("mpt", "eager", False), ("gemma3", "sdpa", False)],
+)  # fmt: skip
+def test_other_models_are_sampled_right_too(kind, attention, holds, tokenizer):
+    """Some attend to what is near, by columns. Those that are not held are read anew."""
+    torch.manual_seed(0)
+    one = AutoModelForCausalLM.from_config(OTHERS[kind], attn_implementation=attention).eval()
+    engine, rng = TransformersEngine(one, tokenizer, 4), random.Random(3)
+    found_held = hits(engine)
+    dialogues = [words(rng, one, 8, 20) for _ in range(3)]
+    for _ in range(3):
+        for dialogue, found in zip(dialogues, sample(engine, dialogues), strict=True):
+            check(one, dialogue, found)
+            dialogue += [*found.ids, *([] if found.ids[-1] == END else [END]), *words(rng, one, 1, 25)]
+    assert any(found_held) == holds
+
+
+@pytest.mark.parametrize("rope", ["longrope", "dynamic"])
+def test_keys_that_change_with_the_length_are_not_held(rope):
+    more = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8, "original_max_position_embeddings": 32}
+    parameters = {"rope_type": rope, "rope_theta": 1e4, "factor": 16.0, **(more if rope == "longrope" else {})}
+    config = LlamaConfig(**SMALL, intermediate_size=32, num_key_value_heads=2, rope_parameters=parameters)
+    assert not can_hold(AutoModelForCausalLM.from_config(config))
+    assert can_hold(AutoModelForCausalLM.from_config(OTHERS["llama"]))
+
+
+def test_a_batch_that_takes_much_of_the_memory_is_not_held(model, tokenizer):
+    prompt = [5, 6, 7, 8] * 9
+    for tokens, holds in ((39, False), (159, False), (160, True)):
+        engine = TransformersEngine(model, tokenizer, 4, tokens=tokens)
+        [found] = sample(engine, [prompt])
+        assert bool(engine.held.find([*prompt, *found.ids, END], END)) == holds, tokens
+
+
+SMALL = {"vocab_size": 90, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "bos_token_id": None}
+OTHERS = {
+    "llama": LlamaConfig(**SMALL, intermediate_size=32, num_key_value_heads=1),
+    "gpt2": GPT2Config(vocab_size=90, n_embd=32, n_layer=2, n_head=2),
+    "mpt": MptConfig(vocab_size=90, d_model=32, n_layers=2, n_heads=2, max_seq_len=512),
+    "gemma3": Gemma3TextConfig(**SMALL, intermediate_size=32, num_key_value_heads=1, head_dim=16, sliding_window=16),
+    "gpt_neo": GPTNeoConfig(
+        vocab_size=90, hidden_size=32, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=16
+    ),
+}  # fmt: skip
 
 
 class Unwraps:
@@ -144,22 +222,27 @@ def held(*ids: int) -> Held:
 
 
 def test_the_longest_beginning_before_an_end_is_found():
-    cache = DialogueCache(END, entries=9, tokens=99)
+    cache = DialogueCache(entries=9)
     for some in ((5, 6), (5, 6, END, 7), (5, 6, END, 7, END, 8)):
-        cache.keep(held(*some))
-    assert cache.find([5, 6, END, 7, END, 9, END]) == held(5, 6, END, 7)
-    assert cache.find([5, 6, END]) == held(5, 6) and cache.find([5, 6]) is None and cache.find([6, END, 4]) is None
+        cache.keep(held(*some), None, 99)
+    assert cache.find([5, 6, END, 7, END, 9, END], END) == held(5, 6, END, 7)
+    assert (
+        cache.find([5, 6, END], END) == held(5, 6)
+        and cache.find([5, 6], END) is None
+        and cache.find([6, END, 4], END) is None
+    )
+    assert cache.find([5, 6, END, 7, 4, END, 9], END) == held(5, 6, END, 7), "a message that was cut after 4"
 
 
 def test_the_oldest_dialogue_makes_room():
-    cache = DialogueCache(END, entries=2, tokens=6)
+    cache = DialogueCache(entries=2)
     for some in ((3, 3), (4, 4), (5, 5)):
-        cache.keep(held(*some))
-    assert [cache.find([*some, END, 3]) for some in ((3, 3), (4, 4), (5, 5))] == [None, held(4, 4), held(5, 5)]
-    cache.keep(held(4, 4, END, 6, 6), instead=held(4, 4))
-    assert cache.find([4, 4, END, 6, 6, END, 3]) and not cache.find([5, 5, END, 3]), "7 tokens are too many"
+        cache.keep(held(*some), None, 6)
+    assert [cache.find([*some, END, 3], END) for some in ((3, 3), (4, 4), (5, 5))] == [None, held(4, 4), held(5, 5)]
+    cache.keep(held(4, 4, END, 6, 6), held(4, 4), 6)
+    assert cache.find([4, 4, END, 6, 6, END, 3], END) and not cache.find([5, 5, END, 3], END), "7 tokens are too many"
     cache.clear()
-    assert not cache.find([4, 4, END, 6, 6, END, 3])
+    assert not cache.find([4, 4, END, 6, 6, END, 3], END)
 
 
 @given(st.lists(st.integers(1, 3000)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pydantic import Field
@@ -43,9 +44,11 @@ class InPlace(TransformersEngine):
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
         self.forget()
 
-    def awake(self) -> Any:
-        """Nothing to prepare."""
-        return nullcontext()
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Nothing to prepare. Afterwards the memory is the trainer's."""
+        yield
+        self.forget()
 
 
 class Snapshot(InPlace):
@@ -77,6 +80,10 @@ class Snapshot(InPlace):
                 own[name].copy_(weight)
             self.version = version
             self.forget()
+
+    def awake(self) -> Any:
+        """Nothing to prepare, and nothing to drop: it may sample while the trainer works."""
+        return nullcontext()
 
     def _generate(self, prompts: list) -> list[Sample]:
         with self._lock:
