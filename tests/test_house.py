@@ -206,8 +206,8 @@ def test_a_name_of_a_world_within_another_word_is_none(tmp_path: Path) -> None:
     ("name", "text", "allowed"),
     [
         ("homerl/train/x", "import torch", True),
-        ("homerl/agents/policy", "import torch.nn", False),
-        ("homerl/agents/policy", "def late():\n    import torch", True),
+        ("homerl/agents/transformers_engine", "import torch.nn", False),
+        ("homerl/agents/transformers_engine", "def late():\n    import torch", True),
         ("homerl/agents/guest", "from transformers import Trainer", False),
         ("homerl/run/x", "import torch", False),
         ("homerl/run/x", "def late():\n    import torch", True),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.workarounds.grouped_decoding import NAME
+from homerl.workarounds.roomy_layer import roomy_layer
 
 if TYPE_CHECKING:
     import torch
@@ -85,9 +86,14 @@ def can_hold(model: Any) -> bool:
         return False
     if (getattr(config, "rope_parameters", None) or {}).get("rope_type") in LENGTH_DEPENDENT:
         return False
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
-    return plain and set(inspect.signature(inner.forward).parameters) >= TAKEN
+    return plain and _taken(model) >= TAKEN
+
+
+def _taken(model: Any) -> set[str]:
+    """The names that a model's forward pass takes, or that of the model within an adapter of peft."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return set(inspect.signature(inner.forward).parameters)
 
 
 def read(model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[Held | None], pad: int, most: int) -> list[Held]:
@@ -134,6 +140,7 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     cache = joined(model, begun, before, width)
     chunk = max(1, most // len(prompts))
+    last = {"logits_to_keep": 1} if "logits_to_keep" in _taken(model) else {}
     for start in range(0, width, chunk):
         stop = min(width, start + chunk)
         model(
@@ -142,7 +149,7 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
             position_ids=positions[:, before + start : before + stop],
             past_key_values=cache,
             use_cache=True,
-            **({"logits_to_keep": 1} if model._supports_logits_to_keep() else {}),
+            **last,
         )
     return [row_of(cache, row, prompt, before + len(rest)) for row, (prompt, rest) in enumerate(zip(prompts, rests))]
 
@@ -151,9 +158,7 @@ def joined(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
     """A cache of one batch, padded on the left to `length` tokens, with room for `room` more."""
     from transformers import Cache
 
-    from homerl.agents.roomy_layer import RoomyLayer
-
-    cache = Cache(layers=[RoomyLayer(room) for _ in range(model.config.get_text_config().num_hidden_layers)])
+    cache = Cache(layers=[roomy_layer()(room) for _ in range(model.config.get_text_config().num_hidden_layers)])
     shapes = next((held.layers for held in rows if held.layers), None)
     if not length or shapes is None:
         return cache

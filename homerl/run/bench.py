@@ -43,7 +43,7 @@ def _of_model(recipe: BenchRecipe) -> Players:
     import torch
 
     from homerl.agents.guest import agents_with
-    from homerl.agents.policy import TransformersEngine
+    from homerl.agents.transformers_engine import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
 
     name, settings = recipe.model.name, recipe.bench

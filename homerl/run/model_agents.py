@@ -27,7 +27,8 @@ from homerl.train.sizes import holds_model
 
 if TYPE_CHECKING:
     from homerl.agents.guest import GuestAgent
-    from homerl.agents.policy import PolicyAgent, Sample, TransformersEngine
+    from homerl.agents.policy import PolicyAgent, Sample
+    from homerl.agents.transformers_engine import TransformersEngine
 
 REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
@@ -183,7 +184,7 @@ def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.
     """(engine, tokenizer) of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
     import torch
 
-    from homerl.agents.policy import TransformersEngine
+    from homerl.agents.transformers_engine import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
     from homerl.train.model import ModelSettings
 

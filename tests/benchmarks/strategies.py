@@ -154,7 +154,7 @@ def played(model: Path, seed: int) -> list[bool]:
     """Which held-out tasks the model solves, sampled at temperature 1."""
     import torch
 
-    from homerl.agents.policy import TransformersEngine
+    from homerl.agents.transformers_engine import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
     from homerl.train.model import ModelSettings
     from homerl.train.rollout import Player

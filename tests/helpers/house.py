@@ -33,7 +33,8 @@ MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split
 SERVICES = frozenset({"openai", "wandb"})
 # Rooms in which torch may be imported at module level.
 TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/")
-LATE_TORCH_ROOMS = (*TORCH_ROOMS, "homerl/agents/policy.py", "homerl/publish/export.py", "homerl/run/")  # within a function
+SAMPLERS = ("homerl/agents/transformers_engine.py", "homerl/agents/dialogue_cache.py")
+LATE_TORCH_ROOMS = (*TORCH_ROOMS, *SAMPLERS, "homerl/publish/export.py", "homerl/run/")  # within a function
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from homerl.agents.policy import TransformersEngine
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import InfraError, UserError
 from homerl.play.reverify import first_difference

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPTNeoConfig, LlamaConfig, MptConfig
 
 from homerl.agents.dialogue_cache import DialogueCache, Held, alike, can_hold
-from homerl.agents.policy import Sample, TransformersEngine
+from homerl.agents.policy import Sample
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.model_agents import InThread

@@ -17,7 +17,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
-from homerl.agents.policy import TransformersEngine
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.preflight import _engine

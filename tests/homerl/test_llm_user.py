@@ -10,7 +10,7 @@ from scripted_server import Faults, ScriptedServer
 
 from envs.documents import Document, InputError, validate
 from envs.messages import tool_call
-from homerl.agents.policy import TransformersEngine
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits

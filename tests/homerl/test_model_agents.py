@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from envs.messages import Message
-from homerl.agents.policy import PolicyAgent, TransformersEngine
+from homerl.agents.policy import PolicyAgent
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.observation import Observation
 from homerl.run.model_agents import InThread, Loaded, agents_of, loaded
 

@@ -18,16 +18,8 @@ from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
 from homerl.agents.guest import GuestAgent, agents_with, prompt_of
-from homerl.agents.policy import (
-    PolicyAgent,
-    Sample,
-    TokenLedger,
-    TransformersEngine,
-    encode,
-    fitting_tokens,
-    left_pad,
-    render_new,
-)
+from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, encode, render_new
+from homerl.agents.transformers_engine import TransformersEngine, fitting_tokens, left_pad
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play

@@ -453,7 +453,8 @@ from pathlib import Path
 
 import torch
 
-from homerl.agents.policy import Sample, TransformersEngine
+from homerl.agents.policy import Sample
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
 

@@ -22,7 +22,15 @@ import pytest
 import torch
 
 import homerl.workarounds
-from homerl.workarounds import adapter_merge, fused_head, grouped_decoding, late_packing, vllm_sleep, whole_at_first
+from homerl.workarounds import (
+    adapter_merge,
+    fused_head,
+    grouped_decoding,
+    late_packing,
+    roomy_layer,
+    vllm_sleep,
+    whole_at_first,
+)
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 GO = "this workaround can go: "
@@ -211,6 +219,22 @@ def test_grouped_decoding(monkeypatch, padded):
     assert copied == 2 * 2 * 5 * padded, GO + "a masked batch of grouped queries is decoded without copies"
     assert len(copies) - copied == 2 * 2 * padded, "the prompt alone"
     assert grouped.config._attn_implementation == "sdpa"
+
+
+def test_roomy_layer():
+    from transformers.cache_utils import DynamicLayer
+
+    columns = torch.randn(2, 1, 12, 4).split([5, 1, 1, 1, 4], 2)
+    plain, roomy = DynamicLayer(), roomy_layer.roomy_layer()(room=3)
+    seen: dict[str, list[int]] = {"plain": [], "roomy": []}
+    for new in columns:
+        for name, layer in (("plain", plain), ("roomy", roomy)):
+            layer.update(new, -new)
+            seen[name].append(layer.keys.data_ptr())
+        assert torch.equal(plain.keys, roomy.keys) and torch.equal(plain.values, roomy.values)
+        assert plain.get_seq_length() == roomy.get_seq_length()
+    assert len(set(seen["plain"][:4])) > 1, GO + "transformers' own layer has room for new tokens"
+    assert len(set(seen["roomy"][:4])) == 1 and seen["roomy"][4] != seen["roomy"][3], "it grows when the room is taken"
 
 
 def test_numbered_cpu(tmp_path):

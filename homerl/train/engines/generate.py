@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import Field
 
 from envs.model import Model
-from homerl.agents.policy import CACHE_SHARE, Sample, TransformersEngine
+from homerl.agents.policy import Sample
+from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, Sizes, Takes
 from homerl.train.phases import Phases
 from homerl.workarounds import fused_head

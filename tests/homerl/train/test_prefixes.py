@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from envs.documents import InputError
-from homerl.agents.policy import TransformersEngine, encode, render_new
+from homerl.agents.policy import encode, render_new
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthesisConfig
 from homerl.play.episode import EpisodeLimits

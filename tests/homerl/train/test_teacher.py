@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from envs.documents import InputError
-from homerl.agents.policy import Sample, TransformersEngine, encode
+from homerl.agents.policy import Sample, encode
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.course import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
