@@ -33,8 +33,3 @@ class Instances:
             instance.limits_for(self.setting),
             {name: getattr(instance, name) for name in suite.labels} | {"run": run},
         )
-
-
-def that_show(found: Sequence[Instance], setting: str, behaviours: Behaviours) -> list[Instance]:
-    """The instances in which some wish is told as the behaviours have it; the others are told at once whatever they say."""
-    return [instance for instance in found if told(of := instance.blueprint_for(setting), behaviours) != of]

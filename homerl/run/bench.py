@@ -18,7 +18,7 @@ from homerl.terminal.progress import progress_bar
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players, scores, made = _of_model(recipe) if recipe.model else _baseline(recipe), {}, surroundings(recipe)
+    players, scores, made = players_of(recipe), {}, surroundings(recipe)
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
         episodes, folder = episodes_of(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
@@ -36,6 +36,11 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
 
 
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, Pace]]
+
+
+def players_of(recipe: BenchRecipe) -> Players:
+    """The recipe's agent for each suite. A model is loaded once."""
+    return _of_model(recipe) if recipe.model else _baseline(recipe)
 
 
 def _of_model(recipe: BenchRecipe) -> Players:

@@ -10,7 +10,7 @@ not count; the model is loaded once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,29 @@ import numpy as np
 from rich.table import Column, Table
 
 from envs.documents import InputError, write_atomic
-from homerl.bench.instances import Instances, that_show
-from homerl.bench.runner import Pace, ParticipantFactories, run_suite
+from homerl.bench.instances import Instances
+from homerl.bench.recipe import BenchRecipe, SuiteSettings
+from homerl.bench.runner import EpisodeSpec, EpisodeSpecs, Pace, ParticipantFactories, run_suite
 from homerl.bench.score import counts, paired_difference
+from homerl.llm.settings import BenchUser
 from homerl.measure.intervals import SHARES, mean_interval
-from homerl.play.course import BEHAVIOURS, Behaviour, Behaviours
+from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
+from homerl.play.episode import EpisodeLimits
+from homerl.play.situation import Blueprint
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, claimed, factories_of, instances_of, limited, prepared
+from homerl.run.bench import episodes_of, players_of
+from homerl.run.bench_command import (
+    BenchRun,
+    claimed,
+    factories_of,
+    instances_of,
+    limited,
+    prepared,
+    refuse_other_run,
+    refuse_results,
+)
+from homerl.run.recipe import load_recipe, recipe_data
 from homerl.terminal.progress import progress_bar
-from homerl.worlds.contract import Instance
 from homerl.worlds.registry import suites
 
 TOLD_AT_ONCE = "at_once"
@@ -57,19 +71,89 @@ def run_robustness(settings: BenchRun) -> Table:
     """
     settings, world, suite, setting = prepared(replace(settings, robustness=True))
     if world.tell is None or world.endpoint_agent(setting) is not None:
-        remedy = f"name one of {', '.join(name for name, (at, _) in suites().items() if at.tell)}"
-        raise InputError(f"in {suite.name} ({setting}) people tell all at once", settings.suite, remedy)
+        raise all_at_once(f"{suite.name} ({setting})", settings.suite)
     found = limited(instances_of(settings), settings.limit)
-    showing = {name: that_show(found, setting, only(name)) for name in BEHAVIOURS}
     factories, pace = factories_of(settings, world, setting)
-    seen = {instance.id for instances in showing.values() for instance in instances}
-    parts = {TOLD_AT_ONCE: Instances([i for i in found if i.id in seen], setting, settings.runs)}
-    parts |= {name: Instances(showing[name], setting, settings.runs, only(name)) for name in BEHAVIOURS if showing[name]}
+    title = f"{suite.name}, {setting}: {settings.served or settings.model}"
     with claimed(settings, asdict(settings)):
-        play_parts(parts, factories, pace, settings)
-    rows = [compared(settings.out, name, showing[name]) for name in BEHAVIOURS if showing[name]]
-    write_atomic(settings.out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return table(rows, f"{suite.name}, {setting}: {settings.served or settings.model}")
+        return measured(
+            lambda behaviours: Instances(found, setting, settings.runs, behaviours), factories, pace, settings.out, title
+        )
+
+
+def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume: bool = False) -> list[Table]:
+    """The same for the agent and each suite of a recipe of `run: bench`, with at most `limit` tasks of a suite.
+
+    `robustness.json` is in the folder of the suite's name. Raises `InputError` for a recipe of another run.
+    """
+    recipe = load_recipe(path)
+    if not isinstance(recipe, BenchRecipe):
+        remedy = "name one of `run: bench`; a flywheel writes one for each of its models, as RUN/rlve/bench.yaml"
+        raise InputError(f"a recipe of `run: {recipe.run}` benchmarks no single model", path, remedy)
+    for suite in recipe.bench.suites:
+        if suite.world.tell is None:
+            raise all_at_once(suite.name, path)
+    agent = recipe.model.name if recipe.model else str(recipe.agent)
+    bench = recipe.bench
+    settings = BenchRun(
+        path, agent, out, limit=limit, temperature=bench.temperature, max_tokens=bench.max_tokens, seed=recipe.seed,
+        resume=resume, robustness=True,
+    )  # fmt: skip
+    refuse_results(settings)
+    refuse_other_run(settings)
+    players = players_of(recipe)
+    with claimed(settings, asdict(settings) | {"recipe": recipe_data(recipe)}):
+        return [
+            measured(
+                partial(told_so, suite, limit, bench.limits), *players(suite), out / suite.name, f"{suite.name}: {agent}"
+            )
+            for suite in bench.suites
+        ]
+
+
+def told_so(suite: SuiteSettings, limit: int | None, limits: EpisodeLimits, behaviours: Behaviours) -> EpisodeSpecs:
+    """The first episodes of a recipe's suite, with a user of these behaviours in place of its own."""
+    count = suite.count if limit is None else min(limit, suite.count)
+    return episodes_of(suite.model_copy(update={"count": count, "user": BenchUser(behaviours=behaviours)}), limits)
+
+
+def all_at_once(suite: str, where: str) -> InputError:
+    """The error of a suite without behaviours."""
+    remedy = f"name one of {', '.join(name for name, (world, _) in suites().items() if world.tell)}"
+    return InputError(f"in {suite} people tell all at once", where, remedy)
+
+
+def measured(
+    told_by: Callable[[Behaviours], EpisodeSpecs], factories: ParticipantFactories, pace: Pace, out: Path, title: str
+) -> Table:
+    """Play what `told_by` gives for each behaviour, and the same told at once; write `robustness.json`; return the table."""
+    at_once = told_by(AT_ONCE)
+    plain = [at_once[index].blueprint for index in range(len(at_once))]
+    parts = {name: part for name in BEHAVIOURS if (part := that_show(plain, told_by(only(name)))).indices}
+    seen = sorted({index for part in parts.values() for index in part.indices})
+    play_parts({TOLD_AT_ONCE: Chosen(at_once, seen), **parts}, factories, pace, out, title)
+    rows = [compared(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
+    write_atomic(out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    return table(rows, title)
+
+
+class Chosen:
+    """Some of a suite's episodes, by their indices in it."""
+
+    def __init__(self, of: EpisodeSpecs, indices: Sequence[int]) -> None:
+        self.of, self.indices = of, indices
+        self.identity = f"{of.identity} {list(indices)}"
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> EpisodeSpec:
+        return self.of[self.indices[index]]
+
+
+def that_show(plain: Sequence[Blueprint], specs: EpisodeSpecs) -> Chosen:
+    """The episodes that are told otherwise than in `plain`; the others are told at once whatever the user's behaviours."""
+    return Chosen(specs, [index for index, blueprint in enumerate(plain) if specs[index].blueprint != blueprint])
 
 
 def only(behaviour: Behaviour) -> Behaviours:
@@ -77,15 +161,17 @@ def only(behaviour: Behaviour) -> Behaviours:
     return Behaviours(**{behaviour: 1.0})
 
 
-def play_parts(parts: dict[str, Instances], factories: ParticipantFactories, pace: Pace, settings: BenchRun) -> None:
+def play_parts(
+    parts: Mapping[str, EpisodeSpecs], factories: ParticipantFactories, pace: Pace, out: Path, title: str
+) -> None:
     """Play each part into a folder of its name, under one progress bar."""
     total, before = sum(map(len, parts.values())), 0
     with progress_bar() as bar:
-        task = bar.add_task("robustness", total=total, note=settings.model)
+        task = bar.add_task("robustness", total=total, note=title)
         for name, instances in parts.items():
-            bar.update(task, note=f"{settings.model}, {name.replace('_', ' ')}")
+            bar.update(task, note=f"{title}, {name.replace('_', ' ')}")
             advance = partial(_advance, bar, task, before)
-            run_suite(instances, factories, settings.out / name, pace, advance)
+            run_suite(instances, factories, out / name, pace, advance)
             before += len(instances)
 
 
@@ -93,9 +179,8 @@ def _advance(bar: Any, task: Any, before: int, done: int, total: int) -> None:
     bar.update(task, completed=before + done)
 
 
-def compared(out: Path, behaviour: Behaviour, showing: Sequence[Instance]) -> Robustness:
-    """The figures of one behaviour, from the results on disk."""
-    ids = {instance.id for instance in showing}
+def compared(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
+    """The figures of one behaviour on the tasks with these ids, from the results on disk."""
     before, after = (
         [row for row in read_rows(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
         for part in (TOLD_AT_ONCE, behaviour)

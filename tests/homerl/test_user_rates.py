@@ -6,7 +6,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 from dialogues import detected, sample
@@ -250,10 +249,60 @@ def test_a_task_that_a_server_spoiled_in_one_of_two_parts_is_in_neither_figure(t
 
     for part, successes in ((TOLD_AT_ONCE, "++--+"), ("disclosure", "+--??")):
         write_rows(tmp_path / part / "results.jsonl", rows(successes))
-    showing = [SimpleNamespace(id=str(id)) for id in range(5)]
-    found = compared(tmp_path, "disclosure", showing)
+    found = compared(tmp_path, "disclosure", {str(id) for id in range(5)})
     assert (found.n, found.at_once, found.success) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert found.change == pytest.approx(found.success - found.at_once)
+
+
+BENCH = """homerl: 1
+run: bench
+agent: keywords
+bench:
+  limits: {turns: null, steps: 8, steps_per_turn: 3}
+  suites:
+    - {name: small, count: 12, recipe: {home: {devices: [3, 5]}, intents: [1, 2]}, user: {behaviours: {disclosure: 0.5}}}
+    - {name: shipped, benchmark: smarthome-bench, count: 6}
+"""
+
+
+def intents_by_id(folder: Path) -> dict[str, list]:
+    return {row["id"]: json.loads(row["blueprint"])["intents"] for row in read_rows(folder / "trajectories.jsonl")}
+
+
+def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
+    (tmp_path / "bench.yaml").write_text(BENCH)
+    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--limit", "8", "--out", str(tmp_path / "out")]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "small: keywords" in shown.output and "shipped: keywords" in shown.output
+    for suite, most in (("small", 8), ("shipped", 6)):
+        found = figures(tmp_path / "out" / suite)
+        told = intents_by_id(tmp_path / "out" / suite / "at_once")
+        assert 0 < len(told) <= most and set(found) <= set(BEHAVIOURS)
+        for name, figure in found.items():
+            played = intents_by_id(tmp_path / "out" / suite / name)
+            assert figure["n"] == len(played) > 0
+            assert all(intents != told[id] for id, intents in played.items())
+        assert "'course'" not in str(told)  # told at once, though the suite's own user discloses
+
+
+@pytest.mark.parametrize(
+    "text, options, message",
+    [
+        (BENCH, ["--model", "expert", "--temperature", "0.7"], "--model, --temperature"),
+        ("homerl: 1\nrun: synth\n", [], "benchmarks no single model"),
+        (
+            BENCH.replace("smarthome-bench", "simuhome").replace("keywords", "nothing"),
+            [],
+            "in shipped people tell all at once",
+        ),
+    ],
+)
+def test_a_recipe_that_does_not_say_who_plays_or_is_contradicted_is_refused(tmp_path, text, options, message):
+    (tmp_path / "bench.yaml").write_text(text)
+    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--out", str(tmp_path / "out"), *options]
+    with pytest.raises(InputError, match=message):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert not (tmp_path / "out").exists()
 
 
 def test_where_people_tell_all_at_once_nothing_is_compared(tmp_path):
