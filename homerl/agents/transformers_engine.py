@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
+FEW = 8  # rows of a batch, below which a pass takes as long as with one
+Prompt = tuple[int, ...]
 
 
 class TransformersEngine:
@@ -114,68 +116,89 @@ class TransformersEngine:
         return None
 
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
+        """Sample a batch, in pieces: where keys and values are held, rows that have ended leave the batch."""
         import torch
 
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
-        scores = _TokenScores(self.temperature or 1.0)
-        sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
-        chunk = max(1, self.prefill // len(prompts))
+        going, samples = list(range(len(prompts))), [Sample((), (), self.version)] * len(prompts)
+        longest = len(prompts[-1])
         with torch.no_grad(), plain_sampling(self.model), grouped(self.model):
             cache, begun = self._read(prompts)
-            output = self.model.generate(
-                input_ids=ids,
-                attention_mask=attention,
-                max_new_tokens=self.max_tokens,
-                eos_token_id=self.tokenizer.eos_token_id,
-                pad_token_id=self.tokenizer.pad_token_id,
-                logits_processor=[scores],
-                stopping_criteria=[lambda ids, _, **more: torch.full((len(ids),), self.stopped(), device=ids.device)],
-                use_cache=True,
-                past_key_values=cache,
-                synced_gpus=False,  # the model is complete, and ranks sample independently
-                prefill_chunk_size=chunk if cache is None and chunk < ids.shape[1] else None,
-                **(sampling if self.temperature > 0 else {"do_sample": False}),
-            )
-        new = output[:, ids.shape[1] :]
-        logprobs = scores.of(output, new.shape[1])
-        samples = [self._sample(row, some) for row, some in zip(new.tolist(), logprobs.tolist(), strict=True)]
-        self._hold(prompts, samples, cache, begun)
+            while going:
+                output, logprobs = self._piece(ids, attention, longest + self.max_tokens - ids.shape[1], cache)
+                for row, new, some in zip(going, output[:, ids.shape[1] :].tolist(), logprobs.tolist(), strict=True):
+                    samples[row] = self._longer(samples[row], new, some)
+                over = cache is None or self.stopped() or output.shape[1] == longest + self.max_tokens
+                left = [at for at, row in enumerate(going) if not (over or self._has_ended(samples[row]))]
+                for at, row in enumerate(going):
+                    if at not in left:
+                        self._hold(cache, at, prompts[row], samples[row], longest, begun)
+                going, ids = [going[at] for at in left], output[left]
+                attention = longer_mask(attention[left], ids)
+                if going:
+                    cache.batch_select_indices(torch.tensor(left))
         return samples
 
-    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, list[Held | None]]:
+    def _piece(self, ids: torch.Tensor, attention: torch.Tensor, room: int, cache: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sample at most `room` tokens after each row of ids, with a cache until half of the rows have ended. Returns the
+        longer rows, and (rows, new) log-probabilities.
+        """
+        scores = _TokenScores(self.temperature or 1.0)
+        sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
+        chunk, end = max(1, self.prefill // len(ids)), self.tokenizer.eos_token_id
+        most = len(ids) if cache is None or len(ids) <= FEW else len(ids) // 2
+        output = self.model.generate(
+            input_ids=ids,
+            attention_mask=attention,
+            max_new_tokens=room,
+            eos_token_id=end,
+            pad_token_id=self.tokenizer.pad_token_id,
+            logits_processor=[scores],
+            stopping_criteria=[_Stop(self.stopped, end, most)],
+            use_cache=True,
+            past_key_values=cache,
+            synced_gpus=False,  # the model is complete, and ranks sample independently
+            prefill_chunk_size=chunk if cache is None and chunk < ids.shape[1] else None,
+            **(sampling if self.temperature > 0 else {"do_sample": False}),
+        )
+        return output, scores.of(output, output.shape[1] - ids.shape[1])
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, dict[Prompt, Held | None]]:
         """A cache of the prompts but for their last tokens, and what was held of each. None if nothing is held: of some
         models, and of batches that take much of the memory, since to hold them takes up to four times as much.
         """
         if len(prompts) * (len(prompts[-1]) + self.max_tokens) > self._held_tokens or not can_hold(self.model):
-            return None, []
+            return None, {}
         end, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         different = list(dict.fromkeys(map(tuple, prompts)))
         begun = {prompt: self.held.find(prompt, end) for prompt in different}
         rows = dict(zip(different, read(self.model, different, list(begun.values()), pad, self.prefill)))
         cache = joined(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
-        return cache, [begun[tuple(prompt)] for prompt in prompts]
+        return cache, begun
 
     def _hold(
-        self, prompts: Sequence[Sequence[int]], samples: Sequence[Sample], cache: Any, begun: Sequence[Held | None]
+        self, cache: Any, at: int, prompt: Sequence[int], sample: Sample, longest: int, begun: Mapping[Prompt, Held | None]
     ) -> None:
-        """Hold the dialogues with what was sampled, but for its last token, of which the model has made no keys."""
+        """Hold a dialogue with what was sampled, but for its last token, of which the model has made no keys."""
         if cache is None:
             return
-        longest = len(prompts[-1])
-        for row, (prompt, sample, before) in enumerate(zip(prompts, samples, begun, strict=True)):
-            made = sample.ids[:-1]
-            held = row_of(cache, row, (*prompt, *made), longest + len(made))
-            self.held.keep(held, before, self._held_tokens)
+        made = sample.ids[:-1]
+        held = row_of(cache, at, (*prompt, *made), longest + len(made))
+        self.held.keep(held, begun[tuple(prompt)], self._held_tokens)
 
     @property
     def _held_tokens(self) -> int:
         """The most tokens of a batch that is held, and of all that is held."""
         return (self.tokens or fitting_tokens(self.model)) // 4
 
-    def _sample(self, ids: list[int], logprobs: list[float]) -> Sample:
+    def _longer(self, sample: Sample, ids: list[int], logprobs: list[float]) -> Sample:
+        """A sample and what was sampled after it, up to the first end."""
         end = self.tokenizer.eos_token_id
         length = ids.index(end) + 1 if end in ids else len(ids)
-        return Sample(tuple(ids[:length]), tuple(logprobs[:length]), self.version)
+        return Sample((*sample.ids, *ids[:length]), (*sample.logprobs, *logprobs[:length]), self.version)
+
+    def _has_ended(self, sample: Sample) -> bool:
+        return sample.ids[-1] == self.tokenizer.eos_token_id
 
 
 def fitting_tokens(model: Any) -> int:
@@ -225,6 +248,21 @@ def plain_sampling(model: Any) -> Iterator[None]:
         model.generation_config = own
 
 
+class _Stop:
+    """A stopping criterion: of all rows, as soon as `most` of them have ended, or nobody waits any longer."""
+
+    def __init__(self, stopped: Callable[[], bool], end: int, most: int) -> None:
+        self.stopped, self.end, self.most = stopped, end, most
+        self.ended: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **more: Any) -> torch.Tensor:
+        import torch
+
+        now = input_ids[:, -1] == self.end
+        self.ended = now if self.ended is None else self.ended | now
+        return torch.full_like(now, self.stopped() or int(self.ended.sum()) >= self.most)
+
+
 class _TokenScores:
     """A logits processor that records the log-probability of each sampled token, and keeps the logits of one step at most.
 
@@ -253,6 +291,13 @@ class _TokenScores:
 
         self._settle(output)
         return torch.cat(self.kept, dim=1)[:, :length]
+
+
+def longer_mask(attention: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The attention mask of rows whose rows have grown: (rows, columns before) becomes (rows, columns of `ids`)."""
+    import torch
+
+    return torch.nn.functional.pad(attention, (0, ids.shape[1] - attention.shape[1]), value=1)
 
 
 def left_pad(rows: Sequence[Sequence[int]], pad: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -59,6 +59,14 @@ def roomy_layer() -> Any:
             keys[:, :, before:stop], values[:, :, before:stop] = key_states, value_states
             return self.filled(stop)
 
+        def batch_select_indices(self, indices: torch.Tensor) -> None:
+            """Keep these rows."""
+            if self.buffers is not None:
+                columns = self.get_seq_length()
+                keys, values = self.buffers
+                self.buffers = keys[indices], values[indices]
+                self.filled(columns)
+
         def filled(self, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
             """Show so many columns as those that are there."""
             assert self.buffers is not None

@@ -95,10 +95,7 @@ def test_dialogues_that_go_on_are_sampled_as_if_read_anew(model, tokenizer, seed
 
 def test_no_token_is_read_twice(model, tokenizer):
     """A sample that ends by itself is held up to its end, so only its end and what follows are read."""
-    one, passes = watched(model)
-    one.lm_head = torch.nn.Linear(one.lm_head.in_features, one.lm_head.out_features)
-    with torch.no_grad():
-        one.lm_head.bias.fill_(-30.0)[END : END + 4] = 0.0  # so that ends are likely
+    one, passes = watched(ends_often(model, rate=0.0))
     torch.manual_seed(0)
     engine = TransformersEngine(one, tokenizer, 100)
     prompt = [5] * 300
@@ -110,6 +107,45 @@ def test_no_token_is_read_twice(model, tokenizer):
     [again] = sample(engine, [follows])
     assert sum(columns for _, columns in passes) == 4 + len(again.ids) - 1
     check(one, follows, again)
+
+
+def ends_often(model, rate: float = -1.0):
+    """A copy of the model that ends a message at any token with a fair chance."""
+    one = copy.deepcopy(model)
+    one.lm_head = torch.nn.Linear(one.lm_head.in_features, one.lm_head.out_features)
+    with torch.no_grad():
+        one.lm_head.bias.fill_(-30.0)[END : END + 4] = 0.0
+        one.lm_head.bias[END] = rate
+    return one
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_have_ended_leave_the_batch(model, tokenizer, seed):
+    """The others go on as if nothing had happened, and all of them are held: also those that leave first."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    one, passes = watched(ends_often(model))
+    engine = TransformersEngine(one, tokenizer, 30)
+    dialogues, found_held = [words(rng, model) for _ in range(24)], hits(engine)
+    for _ in range(3):
+        passes.clear()
+        answers = sample(engine, dialogues)
+        decoded = sum(rows for rows, columns in passes if columns == 1)
+        assert decoded < 24 * max(len(found.ids) for found in answers) * 2 / 3
+        assert len({len(found.ids) for found in answers}) > 3
+        for dialogue, found in zip(dialogues, answers, strict=True):
+            check(one, dialogue, found)
+            assert END not in found.ids[:-1] and (found.ids[-1] == END or len(found.ids) == 30)
+            dialogue += [*found.ids, *([] if found.ids[-1] == END else [END]), *words(rng, model)]
+    assert found_held[:24] == [False] * 24 and all(found_held[24:])
+
+
+def test_few_rows_stay_together(model, tokenizer):
+    """A pass over few rows takes as long as one over fewer, so `generate` is called once."""
+    torch.manual_seed(0)
+    one, passes = watched(ends_often(model))
+    sample(TransformersEngine(one, tokenizer, 30), [[5, 6, 7 + row] for row in range(8)])
+    assert {rows for rows, columns in passes if columns == 1} == {8}
 
 
 def test_equal_prompts_of_a_batch_are_read_once(model, tokenizer):

@@ -234,6 +234,10 @@ def test_roomy_layer():
         assert torch.equal(plain.keys, roomy.keys) and torch.equal(plain.values, roomy.values)
         assert plain.get_seq_length() == roomy.get_seq_length()
     assert len(set(seen["plain"][:4])) > 1, GO + "transformers' own layer has room for new tokens"
+    for layer in (plain, roomy):
+        layer.batch_select_indices(torch.tensor([1]))
+        layer.update(columns[1][1:], columns[2][1:])
+    assert torch.equal(plain.keys, roomy.keys) and torch.equal(plain.values, roomy.values)
     assert len(set(seen["roomy"][:4])) == 1 and seen["roomy"][4] != seen["roomy"][3], "it grows when the room is taken"
 
 
