@@ -25,7 +25,7 @@ from homerl.terminal.endings import run_to_end
 
 PLAIN = "rlve"
 SHARED = ("untrained", "sft")
-KEYS = ("--rlve.", "--rewards.")
+KEYS = ("--rlve.", "--rewards.", "--user.", "--limits.")  # of RLVE alone: synthesis and suites have their own
 APART = 100_000  # first seeds of two runs' blueprints; no recipe has so many
 
 
@@ -34,7 +34,7 @@ def flywheel(run: Path, overrides: Sequence[str] = ()) -> FlywheelRecipe:
     if not (run / "sft/model").exists():
         raise InputError("this flywheel has no SFT model", str(run), "name the folder of a run that has got to RLVE")
     if wrong := [word for word in overrides if word.startswith("--") and not word.startswith(KEYS)]:
-        raise InputError(f"{wrong[0]} would change more than RLVE", remedy=f"give keys that begin with {' or '.join(KEYS)}")
+        raise InputError(f"{wrong[0]} would change more than RLVE", remedy=f"give keys that begin with {', '.join(KEYS)}")
     recipe = load_recipe(run / "recipe.yaml", overrides)
     if not isinstance(recipe, FlywheelRecipe):
         raise InputError(f"a run of `run: {recipe.run}`", str(run), "name the folder of a flywheel")
