@@ -1,7 +1,8 @@
 """Keys and values of dialogues that go on, so that the model reads each token of a dialogue once.
 
 A prompt is the dialogue so far: an earlier prompt, what was sampled after it, and what was said since. `transformers` would
-read all of it anew for every message.
+read all of it anew for every message. What is held of a dialogue replaces what was held of its beginning, so a dialogue that
+forks from an earlier step is read anew.
 
 Invariants:
 - What is held belongs to one model and to its weights as they are: whoever changes these clears the cache.
@@ -163,12 +164,13 @@ def joined(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
     if not length or shapes is None:
         return cache
     for number, layer in enumerate(cache.layers):
-        keys, values = layer.opened(len(rows), length, *shapes[number])
-        keys.zero_()
-        values.zero_()
+        columns = layer.opened(len(rows), length, *shapes[number])
         for row, held in enumerate(rows):
-            if held.layers:
-                keys[row, :, length - len(held) :], values[row, :, length - len(held) :] = held.layers[number]
+            start = length - len(held)
+            for part, own in zip(columns, held.layers[number] if held.layers else ()):
+                part[row, :, start:] = own
+            for part in columns:
+                part[row, :, :start] = 0  # what was in memory may be no number
     return cache
 
 
