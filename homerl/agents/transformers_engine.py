@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
-FEW = 8  # rows of a batch, below which a pass takes as long as with one
+FEW = 8  # rows of a batch: a pass over so many takes about as long as one over a single row
 Prompt = tuple[int, ...]
 
 
@@ -140,8 +140,8 @@ class TransformersEngine:
         return samples
 
     def _piece(self, ids: torch.Tensor, attention: torch.Tensor, room: int, cache: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sample at most `room` tokens after each row of ids, with a cache until half of the rows have ended. Returns the
-        longer rows, and (rows, new) log-probabilities.
+        """Sample at most `room` tokens after each row of ids. With a cache, more than `FEW` rows are sampled until half of
+        them have ended. Returns the longer rows, and (rows, new) log-probabilities.
         """
         scores = _TokenScores(self.temperature or 1.0)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
@@ -259,8 +259,10 @@ class _Stop:
         import torch
 
         now = input_ids[:, -1] == self.end
-        self.ended = now if self.ended is None else self.ended | now
-        return torch.full_like(now, self.stopped() or int(self.ended.sum()) >= self.most)
+        if self.most < len(now):  # else `generate` itself stops when all have ended
+            self.ended = now if self.ended is None else self.ended | now
+        enough = self.ended is not None and int(self.ended.sum()) >= self.most
+        return torch.full_like(now, self.stopped() or enough)
 
 
 class _TokenScores:
@@ -294,7 +296,7 @@ class _TokenScores:
 
 
 def longer_mask(attention: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The attention mask of rows whose rows have grown: (rows, columns before) becomes (rows, columns of `ids`)."""
+    """The attention mask of rows that have grown: (rows, columns before) becomes (rows, columns of `ids`)."""
     import torch
 
     return torch.nn.functional.pad(attention, (0, ids.shape[1] - attention.shape[1]), value=1)

@@ -10,7 +10,7 @@ not count; the model is loaded once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,12 @@ from homerl.bench.instances import Instances
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
 from homerl.bench.runner import EpisodeSpec, EpisodeSpecs, Pace, ParticipantFactories, run_suite
 from homerl.bench.score import counts, paired_difference
+from homerl.bench.suites import spread_evenly
 from homerl.llm.settings import BenchUser
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
 from homerl.play.episode import EpisodeLimits
+from homerl.play.results import read_facts
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import read_rows
 from homerl.run.bench import episodes_of, players_of
@@ -41,7 +43,9 @@ from homerl.run.bench_command import (
     refuse_other_run,
     refuse_results,
 )
+from homerl.run.preflight import check_machine
 from homerl.run.recipe import load_recipe, recipe_data
+from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.registry import suites
 
@@ -71,7 +75,8 @@ def run_robustness(settings: BenchRun) -> Table:
     """
     settings, world, suite, setting = prepared(replace(settings, robustness=True))
     if world.tell is None or world.endpoint_agent(setting) is not None:
-        raise all_at_once(f"{suite.name} ({setting})", settings.suite)
+        remedy = f"name one of {', '.join(name for name, (at, _) in suites().items() if at.tell)}"
+        raise InputError(f"in {suite.name} ({setting}) people tell all at once", settings.suite, remedy)
     found = limited(instances_of(settings), settings.limit)
     factories, pace = factories_of(settings, world, setting)
     title = f"{suite.name}, {setting}: {settings.served or settings.model}"
@@ -81,46 +86,51 @@ def run_robustness(settings: BenchRun) -> Table:
         )
 
 
-def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume: bool = False) -> list[Table]:
-    """The same for the agent and each suite of a recipe of `run: bench`, with at most `limit` tasks of a suite.
+def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume: bool = False) -> Iterator[Table]:
+    """The same for the agent and each suite of a recipe of `run: bench`, with at most `limit` tasks of a suite. Suites of
+    worlds without behaviours are left out.
 
-    `robustness.json` is in the folder of the suite's name. Raises `InputError` for a recipe of another run.
+    `robustness.json` is in the folder of the suite's name. Raises `InputError` for a recipe of another run, and for one
+    without a suite that is left.
     """
     recipe = load_recipe(path)
     if not isinstance(recipe, BenchRecipe):
         remedy = "name one of `run: bench`; a flywheel writes one for each of its models, as RUN/rlve/bench.yaml"
         raise InputError(f"a recipe of `run: {recipe.run}` benchmarks no single model", path, remedy)
-    for suite in recipe.bench.suites:
-        if suite.world.tell is None:
-            raise all_at_once(suite.name, path)
-    agent = recipe.model.name if recipe.model else str(recipe.agent)
-    bench = recipe.bench
+    played = [suite for suite in recipe.bench.suites if suite.world.tell is not None]
+    left_out = ", ".join(suite.name for suite in recipe.bench.suites if suite not in played)
+    if not played:
+        raise InputError(f"in {left_out} people tell all at once", path, "name a recipe with a suite of dialogues in homes")
+    agent, bench = recipe.model.name if recipe.model else str(recipe.agent), recipe.bench
     settings = BenchRun(
-        path, agent, out, limit=limit, temperature=bench.temperature, max_tokens=bench.max_tokens, seed=recipe.seed,
-        resume=resume, robustness=True,
+        str(Path(path).resolve()), agent, out, limit=limit, temperature=bench.temperature, max_tokens=bench.max_tokens,
+        seed=recipe.seed, cpu=recipe.cpu, at_once=bench.batch, resume=resume, robustness=True,
     )  # fmt: skip
-    refuse_results(settings)
-    refuse_other_run(settings)
+    refuse_other_recipe(settings, recipe)
+    check_machine(recipe, path)
+    if left_out:
+        console.print(f"left out, since people tell all at once there: {left_out}", highlight=False)
     players = players_of(recipe)
     with claimed(settings, asdict(settings) | {"recipe": recipe_data(recipe)}):
-        return [
-            measured(
-                partial(told_so, suite, limit, bench.limits), *players(suite), out / suite.name, f"{suite.name}: {agent}"
-            )
-            for suite in bench.suites
-        ]
+        for suite in played:
+            told_by = partial(told_so, suite, limit, bench.limits)
+            yield measured(told_by, *players(suite), out / suite.name, f"{suite.name}: {agent}")
+
+
+def refuse_other_recipe(settings: BenchRun, recipe: BenchRecipe) -> None:
+    """Raise `InputError` for a folder with results, unless these are of the same recipe and options and the run goes on."""
+    refuse_results(settings)
+    refuse_other_run(settings)
+    run = settings.out / "run.json"
+    if run.exists() and read_facts(settings.out, run.name).get("recipe") != recipe_data(recipe):
+        remedy = "give the recipe as it was, or choose another --out"
+        raise InputError("the recipe has changed since the results here", str(settings.out), remedy)
 
 
 def told_so(suite: SuiteSettings, limit: int | None, limits: EpisodeLimits, behaviours: Behaviours) -> EpisodeSpecs:
-    """The first episodes of a recipe's suite, with a user of these behaviours in place of its own."""
-    count = suite.count if limit is None else min(limit, suite.count)
-    return episodes_of(suite.model_copy(update={"count": count, "user": BenchUser(behaviours=behaviours)}), limits)
-
-
-def all_at_once(suite: str, where: str) -> InputError:
-    """The error of a suite without behaviours."""
-    remedy = f"name one of {', '.join(name for name, (world, _) in suites().items() if world.tell)}"
-    return InputError(f"in {suite} people tell all at once", where, remedy)
+    """Episodes of a recipe's suite, evenly spread over it, with a user of these behaviours in place of its own."""
+    found = episodes_of(suite.model_copy(update={"user": BenchUser(behaviours=behaviours)}), limits)
+    return found if limit is None else Chosen(found, spread_evenly(range(len(found)), limit))
 
 
 def measured(
@@ -128,13 +138,18 @@ def measured(
 ) -> Table:
     """Play what `told_by` gives for each behaviour, and the same told at once; write `robustness.json`; return the table."""
     at_once = told_by(AT_ONCE)
-    plain = [at_once[index].blueprint for index in range(len(at_once))]
-    parts = {name: part for name in BEHAVIOURS if (part := that_show(plain, told_by(only(name)))).indices}
-    seen = sorted({index for part in parts.values() for index in part.indices})
-    play_parts({TOLD_AT_ONCE: Chosen(at_once, seen), **parts}, factories, pace, out, title)
+    with progress_bar() as bar:
+        task = bar.add_task("tasks", total=(1 + len(BEHAVIOURS)) * len(at_once), note=title)
+        seen = partial(bar.advance, task)
+        plain = blueprints(at_once, seen)
+        parts = {name: part for name in BEHAVIOURS if (part := that_show(plain, told_by(only(name)), seen)).indices}
+    if parts:
+        indices = sorted({index for part in parts.values() for index in part.indices})
+        play_parts({TOLD_AT_ONCE: Chosen(at_once, indices), **parts}, factories, pace, out, title)
     rows = [compared(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
+    out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return table(rows, title)
+    return table(rows, title if parts else f"{title}: no task shows a behaviour")
 
 
 class Chosen:
@@ -151,9 +166,19 @@ class Chosen:
         return self.of[self.indices[index]]
 
 
-def that_show(plain: Sequence[Blueprint], specs: EpisodeSpecs) -> Chosen:
-    """The episodes that are told otherwise than in `plain`; the others are told at once whatever the user's behaviours."""
-    return Chosen(specs, [index for index, blueprint in enumerate(plain) if specs[index].blueprint != blueprint])
+def blueprints(specs: EpisodeSpecs, seen: Callable[[], None]) -> list[Blueprint]:
+    """What the episodes play; `seen` is called after each."""
+    found = []
+    for index in range(len(specs)):
+        found.append(specs[index].blueprint)
+        seen()
+    return found
+
+
+def that_show(plain: Sequence[Blueprint], specs: EpisodeSpecs, seen: Callable[[], None]) -> Chosen:
+    """The tasks that are told otherwise than in `plain` in some run; the others are told at once whatever the behaviours."""
+    ids = {before.id for before, after in zip(plain, blueprints(specs, seen), strict=True) if before != after}
+    return Chosen(specs, [index for index, blueprint in enumerate(plain) if blueprint.id in ids])
 
 
 def only(behaviour: Behaviour) -> Behaviours:
@@ -185,8 +210,8 @@ def compared(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
         [row for row in read_rows(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
         for part in (TOLD_AT_ONCE, behaviour)
     )
-    both = {row["id"] for row in before} & {row["id"] for row in after}  # a server may have spoiled the other of a pair
-    before, after = ([row for row in rows if row["id"] in both] for rows in (before, after))
+    both = {*map(_play, before)} & {*map(_play, after)}  # a server may have spoiled the other of a pair
+    before, after = ([row for row in rows if _play(row) in both] for rows in (before, after))
     difference = paired_difference(before, after)
     success = np.array([row["success"] for row in after], dtype=float)
     return Robustness(
@@ -198,6 +223,10 @@ def compared(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
         difference["gain"],
         difference["interval"],
     )
+
+
+def _play(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["id"], row.get("run", 0)
 
 
 def table(rows: Sequence[Robustness], title: str) -> Table:

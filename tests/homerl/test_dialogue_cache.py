@@ -95,8 +95,8 @@ def test_dialogues_that_go_on_are_sampled_as_if_read_anew(model, tokenizer, seed
 
 def test_no_token_is_read_twice(model, tokenizer):
     """A sample that ends by itself is held up to its end, so only its end and what follows are read."""
+    torch.manual_seed(1)
     one, passes = watched(ends_often(model, rate=0.0))
-    torch.manual_seed(0)
     engine = TransformersEngine(one, tokenizer, 100)
     prompt = [5] * 300
     [found] = sample(engine, [prompt])
@@ -109,7 +109,7 @@ def test_no_token_is_read_twice(model, tokenizer):
     check(one, follows, again)
 
 
-def ends_often(model, rate: float = -1.0):
+def ends_often(model, rate: float = -0.5):
     """A copy of the model that ends a message at any token with a fair chance."""
     one = copy.deepcopy(model)
     one.lm_head = torch.nn.Linear(one.lm_head.in_features, one.lm_head.out_features)
@@ -125,19 +125,22 @@ def test_rows_that_have_ended_leave_the_batch(model, tokenizer, seed):
     rng = random.Random(seed)
     torch.manual_seed(seed)
     one, passes = watched(ends_often(model))
-    engine = TransformersEngine(one, tokenizer, 30)
+    engine = TransformersEngine(one, tokenizer, 14)
     dialogues, found_held = [words(rng, model) for _ in range(24)], hits(engine)
+    cut = 0
     for _ in range(3):
         passes.clear()
         answers = sample(engine, dialogues)
         decoded = sum(rows for rows, columns in passes if columns == 1)
-        assert decoded < 24 * max(len(found.ids) for found in answers) * 2 / 3
+        assert decoded < 0.85 * 24 * max(len(found.ids) for found in answers)
         assert len({len(found.ids) for found in answers}) > 3
         for dialogue, found in zip(dialogues, answers, strict=True):
             check(one, dialogue, found)
-            assert END not in found.ids[:-1] and (found.ids[-1] == END or len(found.ids) == 30)
+            assert END not in found.ids[:-1] and (found.ids[-1] == END or len(found.ids) == 14)
+            cut += found.ids[-1] != END
             dialogue += [*found.ids, *([] if found.ids[-1] == END else [END]), *words(rng, model)]
     assert found_held[:24] == [False] * 24 and all(found_held[24:])
+    assert cut, "some were cut in a batch that others had left"
 
 
 def test_few_rows_stay_together(model, tokenizer):

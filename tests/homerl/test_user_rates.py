@@ -6,6 +6,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from dialogues import detected, sample
@@ -19,7 +20,7 @@ from homerl.cli.app import app
 from homerl.play.course import BEHAVIOURS
 from homerl.play.trajectory import read_rows, write_rows
 from homerl.run.bench_command import BenchRun, run_benchmark
-from homerl.run.robustness import TOLD_AT_ONCE, compared, run_robustness
+from homerl.run.robustness import TOLD_AT_ONCE, Chosen, compared, run_robustness
 from homerl.users.dialogues import read_dialogues
 from homerl.users.rates import rates, rates_in
 from homerl.users.signs import shown
@@ -254,6 +255,7 @@ def test_a_task_that_a_server_spoiled_in_one_of_two_parts_is_in_neither_figure(t
     assert found.change == pytest.approx(found.success - found.at_once)
 
 
+ELSEWHERE = "homerl: 1\nrun: bench\nagent: expert\nbench: {suites: [{recipe: {world: personalhome}}]}\n"
 BENCH = """homerl: 1
 run: bench
 agent: keywords
@@ -262,6 +264,7 @@ bench:
   suites:
     - {name: small, count: 12, recipe: {home: {devices: [3, 5]}, intents: [1, 2]}, user: {behaviours: {disclosure: 0.5}}}
     - {name: shipped, benchmark: smarthome-bench, count: 6}
+    - {name: elsewhere, recipe: {world: personalhome}, count: 2}
 """
 
 
@@ -274,6 +277,17 @@ def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
     arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--limit", "8", "--out", str(tmp_path / "out")]
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "small: keywords" in shown.output and "shipped: keywords" in shown.output
+    assert "left out, since people tell all at once there: elsewhere" in shown.output
+    assert not (tmp_path / "out/elsewhere").exists()
+    [row, *_] = read_rows(tmp_path / "out/small/at_once/trajectories.jsonl")
+    assert (json.loads(row["limits"])["steps"], json.loads(row["limits"])["steps_per_turn"]) == (8, 3)
+    before = {file: file.read_bytes() for file in tmp_path.glob("out/*/*/journal/*.jsonl")}
+    again = CliRunner().invoke(app, [*arguments, "--resume"], catch_exceptions=False)
+    assert "small: keywords" in again.output
+    assert before == {file: file.read_bytes() for file in tmp_path.glob("out/*/*/journal/*.jsonl")}
+    (tmp_path / "bench.yaml").write_text(BENCH.replace("steps: 8", "steps: 6"))
+    with pytest.raises(InputError, match="the recipe has changed since"):
+        CliRunner().invoke(app, [*arguments, "--resume"], catch_exceptions=False)
     for suite, most in (("small", 8), ("shipped", 6)):
         found = figures(tmp_path / "out" / suite)
         told = intents_by_id(tmp_path / "out" / suite / "at_once")
@@ -290,11 +304,8 @@ def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
     [
         (BENCH, ["--model", "expert", "--temperature", "0.7"], "--model, --temperature"),
         ("homerl: 1\nrun: synth\n", [], "benchmarks no single model"),
-        (
-            BENCH.replace("smarthome-bench", "simuhome").replace("keywords", "nothing"),
-            [],
-            "in shipped people tell all at once",
-        ),
+        (ELSEWHERE, [], "in heldout people tell all at once"),
+        ("homerl: 1\nrun: bench\ncpu: true\nmodel: {name: runs/none/model}\n", [], "no model folder"),
     ],
 )
 def test_a_recipe_that_does_not_say_who_plays_or_is_contradicted_is_refused(tmp_path, text, options, message):
@@ -303,6 +314,34 @@ def test_a_recipe_that_does_not_say_who_plays_or_is_contradicted_is_refused(tmp_
     with pytest.raises(InputError, match=message):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_suite_without_a_task_that_shows_a_behaviour_does_not_end_the_run(tmp_path):
+    suites = "\n".join(
+        f"    - {{name: {name}, count: 2, recipe: {{families: {{{name}: 1.0}}}}}}" for name in ("query", "atomic")
+    )
+    (tmp_path / "bench.yaml").write_text(f"homerl: 1\nrun: bench\nagent: expert\nbench:\n  suites:\n{suites}\n")
+    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--out", str(tmp_path / "out")]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert figures(tmp_path / "out/query") == {} and figures(tmp_path / "out/atomic")
+    assert "no task shows a behaviour" in " ".join(shown.output.split())
+
+
+def test_every_run_of_a_task_is_paired_with_the_same_run_told_at_once(tmp_path):
+    """A seed may tell a task at once all the same; then both parts play that."""
+    single = tmp_path / "smarthome-bench.jsonl"
+    write_suite(iter(read_suite("smarthome-bench")[::40]), single)
+    run_robustness(BenchRun(str(single), "keywords", tmp_path / "out", runs=2))
+    found = figures(tmp_path / "out")
+    runs = {name: [row["run"] for row in read_rows(tmp_path / "out" / name / "results.jsonl")] for name in found}
+    for name, figure in found.items():
+        assert runs[name].count(0) == runs[name].count(1) == figure["n"]
+        assert figure["change"] == pytest.approx(figure["success"] - figure["at_once"])
+
+
+def test_parts_of_a_suite_have_journals_of_their_own():
+    specs = SimpleNamespace(identity="suite")
+    assert Chosen(specs, [0, 1]).identity != Chosen(specs, [0, 2]).identity
 
 
 def test_where_people_tell_all_at_once_nothing_is_compared(tmp_path):
