@@ -21,6 +21,8 @@ from homerl.bench.journal import Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in, spread_evenly
+from homerl.llm.settings import BenchUser
+from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
 from homerl.play.loop import Agent, User, play, replies_from
@@ -72,6 +74,10 @@ class Heldout:
         made = make_blueprint(recipe, "heldout", self.suite.first_seed + index)
         blueprint = told(made, self.suite.user.behaviours, recipe)
         return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
+
+    def told_by(self, behaviours: Behaviours) -> Heldout:
+        """The same tasks with a user of other behaviours."""
+        return Heldout(self.suite.model_copy(update={"user": BenchUser(behaviours=behaviours)}), self.limits)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from homerl.bench.instances import Instances
 from homerl.bench.player import Player, claim, file_stamps
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
-from homerl.bench.runner import WAVE, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
+from homerl.bench.runner import WAVE, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.run.recipe import recipe_data
 from homerl.run.record import surroundings
@@ -72,11 +73,10 @@ def _shown(recipe: BenchRecipe) -> str:
     return Path(recipe.model.name).parent.name if recipe.model else str(recipe.agent)
 
 
-def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
+def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> Heldout | Instances:
     """The episodes of a suite: held-out blueprints by seed, or the instances of a benchmark with their own limits."""
     if suite.benchmark is None:
         return Heldout(suite, limits)
-    from homerl.bench.instances import Instances
     from homerl.bench.suites import read_suite, setting_of, spread_evenly, suite_behind
 
     instances, benchmark = read_suite(suite.benchmark), suite_behind(suite.benchmark)[1]

@@ -21,14 +21,12 @@ from rich.table import Column, Table
 
 from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
-from homerl.bench.recipe import BenchRecipe, SuiteSettings
-from homerl.bench.runner import EpisodeSpec, EpisodeSpecs, Pace, ParticipantFactories, run_suite
+from homerl.bench.recipe import BenchRecipe
+from homerl.bench.runner import EpisodeSpec, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.bench.score import counts, paired_difference
 from homerl.bench.suites import spread_evenly
-from homerl.llm.settings import BenchUser
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
-from homerl.play.episode import EpisodeLimits
 from homerl.play.results import read_facts
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import read_rows
@@ -81,9 +79,8 @@ def run_robustness(settings: BenchRun) -> Table:
     factories, pace = factories_of(settings, world, setting)
     title = f"{suite.name}, {setting}: {settings.served or settings.model}"
     with claimed(settings, asdict(settings)):
-        return measured(
-            lambda behaviours: Instances(found, setting, settings.runs, behaviours), factories, pace, settings.out, title
-        )
+        episodes = Instances(found, setting, settings.runs)
+        return measured(episodes, range(len(episodes)), factories, pace, settings.out, title)
 
 
 def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume: bool = False) -> Iterator[Table]:
@@ -113,8 +110,9 @@ def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume
     players = players_of(recipe)
     with claimed(settings, asdict(settings) | {"recipe": recipe_data(recipe)}):
         for suite in played:
-            told_by = partial(told_so, suite, limit, bench.limits)
-            yield measured(told_by, *players(suite), out / suite.name, f"{suite.name}: {agent}")
+            episodes = episodes_of(suite, bench.limits)
+            chosen = spread_evenly(range(len(episodes)), limit or len(episodes))
+            yield measured(episodes, chosen, *players(suite), out / suite.name, f"{suite.name}: {agent}")
 
 
 def refuse_other_recipe(settings: BenchRun, recipe: BenchRecipe) -> None:
@@ -127,25 +125,20 @@ def refuse_other_recipe(settings: BenchRun, recipe: BenchRecipe) -> None:
         raise InputError("the recipe has changed since the results here", str(settings.out), remedy)
 
 
-def told_so(suite: SuiteSettings, limit: int | None, limits: EpisodeLimits, behaviours: Behaviours) -> EpisodeSpecs:
-    """Episodes of a recipe's suite, evenly spread over it, with a user of these behaviours in place of its own."""
-    found = episodes_of(suite.model_copy(update={"user": BenchUser(behaviours=behaviours)}), limits)
-    return found if limit is None else Chosen(found, spread_evenly(range(len(found)), limit))
-
-
 def measured(
-    told_by: Callable[[Behaviours], EpisodeSpecs], factories: ParticipantFactories, pace: Pace, out: Path, title: str
+    episodes: Heldout | Instances, indices: Sequence[int], factories: ParticipantFactories, pace: Pace, out: Path, title: str
 ) -> Table:
-    """Play what `told_by` gives for each behaviour, and the same told at once; write `robustness.json`; return the table."""
-    at_once = told_by(AT_ONCE)
+    """Play some of the episodes told at once and with each behaviour; write `robustness.json`; return the table."""
+    at_once = Chosen(episodes.told_by(AT_ONCE), indices)
     with progress_bar() as bar:
         task = bar.add_task("tasks", total=(1 + len(BEHAVIOURS)) * len(at_once), note=title)
         seen = partial(bar.advance, task)
         plain = blueprints(at_once, seen)
-        parts = {name: part for name in BEHAVIOURS if (part := that_show(plain, told_by(only(name)), seen)).indices}
+        told = {name: Chosen(episodes.told_by(only(name)), indices) for name in BEHAVIOURS}
+        parts = {name: part for name, specs in told.items() if (part := that_show(plain, specs, seen)).indices}
     if parts:
-        indices = sorted({index for part in parts.values() for index in part.indices})
-        play_parts({TOLD_AT_ONCE: Chosen(at_once, indices), **parts}, factories, pace, out, title)
+        shown = sorted({index for part in parts.values() for index in part.indices})
+        play_parts({TOLD_AT_ONCE: Chosen(at_once, shown), **parts}, factories, pace, out, title)
     rows = [compared(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")

@@ -419,7 +419,7 @@ def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):
         recipe(async_rollouts=1, engine={"kind": "vllm"})
 
 
-@pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.parametrize("iterations", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, iterations):
     """It is due by batches of rollouts, however many optimizer updates each of them makes."""
     plain, watched = (recipe(out=out, iterations=iterations) for out in ("plain", "watched"))

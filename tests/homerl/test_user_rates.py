@@ -262,7 +262,7 @@ agent: keywords
 bench:
   limits: {turns: null, steps: 8, steps_per_turn: 3}
   suites:
-    - {name: small, count: 12, recipe: {home: {devices: [3, 5]}, intents: [1, 2]}, user: {behaviours: {disclosure: 0.5}}}
+    - {name: small, count: 6, recipe: {home: {devices: [3, 5]}, intents: [1, 2]}, user: {behaviours: {disclosure: 0.5}}}
     - {name: shipped, benchmark: smarthome-bench, count: 6}
     - {name: elsewhere, recipe: {world: personalhome}, count: 2}
 """
@@ -274,7 +274,7 @@ def intents_by_id(folder: Path) -> dict[str, list]:
 
 def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
     (tmp_path / "bench.yaml").write_text(BENCH)
-    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--limit", "8", "--out", str(tmp_path / "out")]
+    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--limit", "4", "--out", str(tmp_path / "out")]
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "small: keywords" in shown.output and "shipped: keywords" in shown.output
     assert "left out, since people tell all at once there: elsewhere" in shown.output
@@ -288,7 +288,7 @@ def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
     (tmp_path / "bench.yaml").write_text(BENCH.replace("steps: 8", "steps: 6"))
     with pytest.raises(InputError, match="the recipe has changed since"):
         CliRunner().invoke(app, [*arguments, "--resume"], catch_exceptions=False)
-    for suite, most in (("small", 8), ("shipped", 6)):
+    for suite, most in (("small", 4), ("shipped", 4)):
         found = figures(tmp_path / "out" / suite)
         told = intents_by_id(tmp_path / "out" / suite / "at_once")
         assert 0 < len(told) <= most and set(found) <= set(BEHAVIOURS)
@@ -330,7 +330,7 @@ def test_a_suite_without_a_task_that_shows_a_behaviour_does_not_end_the_run(tmp_
 def test_every_run_of_a_task_is_paired_with_the_same_run_told_at_once(tmp_path):
     """A seed may tell a task at once all the same; then both parts play that."""
     single = tmp_path / "smarthome-bench.jsonl"
-    write_suite(iter(read_suite("smarthome-bench")[::40]), single)
+    write_suite(iter(read_suite("smarthome-bench")[::90]), single)
     run_robustness(BenchRun(str(single), "keywords", tmp_path / "out", runs=2))
     found = figures(tmp_path / "out")
     runs = {name: [row["run"] for row in read_rows(tmp_path / "out" / name / "results.jsonl")] for name in found}
