@@ -47,6 +47,7 @@ ASSIGNED = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
 RECURSION = "it runs these tests"
 GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"
 TRIED = "tests/homerl/test_extensions.py runs it with the recipes of the page"
+NETWORK = "it needs a network"
 TRAINED = "it needs a trained model, which takes minutes"
 NOT_RUN = {
     "README.md": {
@@ -100,6 +101,7 @@ NOT_RUN = {
         "homerl export": "it needs a model that GPUs trained",
         "vllm serve": GPU,
     },
+    "docs/users.md": {"homerl audit-user recipes/audit_users.yaml": NETWORK},
     "docs/benchmarks.md": {
         "homerl bench run smh-bench --model http": ENDPOINT,
         "homerl bench run smh-bench --model runs/": TRAINED,
