@@ -64,6 +64,7 @@ def main(folder):
         ends = {name: whole(model) for name, (model, _) in {"alone": alone, "spread": spread, "resumed": resumed}.items()}
         if dist.get_rank() == 0:
             torch.save(ends, folder / f"{dtype}.pt")
+    dist.barrier()  # a rank that left while the other still worked once died: "terminate called without an active exception"
     dist.destroy_process_group()
 
 
