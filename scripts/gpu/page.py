@@ -132,11 +132,29 @@ def scratch(report: Report) -> str:
 
 def _trained(name: str, found: dict[str, Any]) -> str:
     rows = [
-        [said, f"{100 * found[stage]['success']:.1f}", str(found.get(f"{stage} updates", 0)), str(found[stage]["n"])]
+        [said, interval(found[stage]["success"], found[stage].get("interval")), str(found[stage]["n"]),
+         str(found.get(f"{stage} updates", "–")), _seconds(found, stage)]
         for stage, said in STAGES.items()
         if stage in found
+    ]  # fmt: skip
+    columns = ("after", "success, % (95 %)", "tasks", "updates", "seconds")
+    gains = [
+        f"- {STAGES[after]} − {STAGES[before]}: {interval(gap['gain'], gap['interval'], '+.1f')} points"
+        for before, after in (("sft", "rlve"), ("sft", "rlve_trajectory"), ("rlve_trajectory", "rlve"))
+        if (gap := found.get(f"{after} - {before}"))
     ]
-    return table(f"`recipes/{name}.yaml`:", ("after", "success, %", "updates", "tasks"), rows)
+    return "\n\n".join(filter(None, (table(f"`recipes/{name}.yaml`:", columns, rows), "\n".join(gains))))
+
+
+def _seconds(found: dict[str, Any], stage: str) -> str:
+    seconds = found.get("seconds", {}).get(stage)
+    return "–" if seconds is None else f"{seconds:.0f}"
+
+
+def interval(share: float, bounds: Sequence[float] | None, style: str = ".1f") -> str:
+    """A share in percent, with its interval if that is known."""
+    shown = f"{100 * share:{style}}"
+    return f"{shown} ({' to '.join(f'{100 * bound:{style}}' for bound in bounds)})" if bounds else shown
 
 
 def failures(report: Report) -> list[str]:

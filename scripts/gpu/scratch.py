@@ -1,7 +1,7 @@
 """Flywheels whole: a model of 100M parameters from scratch, and its success before and after training.
 
-`scratch_100m` has short dialogues. `long_100m` has long ones, and a second RLVE from the same SFT model for as many seconds:
-the recipe's own credit, and that of whole trajectories.
+`scratch_100m` has short dialogues. `long_100m` has long ones, and a second RLVE from the same SFT model: the recipe's own
+credit, and that of whole trajectories. Both run at once on the one GPU, for as many seconds. So do the benchmarks.
 """
 
 from __future__ import annotations
@@ -11,65 +11,76 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from gpu.machine import ROOT, Machine, has, seconds_left
 from gpu.shipped import TINY_FLYWHEEL, logged
 
-BENCH = 37  # seconds kept for the benchmark of a model
+BENCH = 110  # seconds kept for the benchmarks, with the start of their processes
+START = 25  # seconds in which a training starts, and saves its model at the end
+LEAST = 20.0  # seconds that a training gets in any case
+SHARE = {"sft": 0.45, "rlve": 1.0}  # of the seconds that are left to trainings
 TRAJECTORY = "rlve_trajectory"  # the folder of the second RLVE
+Stage = tuple[dict[str, Any], Path]  # a stage's recipe, and what it makes
 
 
 def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]:
-    """Run synthesis, SFT and RLVE, one stage after the other, each with a share of the time left. Then evaluate the models
-    on the recipe's first suite, the trained ones first. With `second` there is a second RLVE. A second start resumes.
+    """Run synthesis, SFT, RLVE and the benchmarks on the recipe's first suite. With `second` there is a second RLVE.
+
+    A training gets a share of the seconds left. A second start resumes.
     """
     from homerl.bench.recipe import BenchRecipe
-    from homerl.run.children import run_stage
     from homerl.run.flywheel import stages
     from homerl.run.products import all_scored
     from homerl.run.recipe import load_recipe
+
+    def is_done(stage: dict[str, Any], product: Path) -> bool:
+        # not `homerl.run.products.is_done`, which compares recipes: a training's has the seconds that were left
+        return product.exists() and (stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage)))
 
     out, taken = machine.folder / name, dict[str, float]()
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
     asked = load_recipe(ROOT / f"recipes/{name}.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
-    todo = [*in_order(list(stages(asked)), second)]
-    benches, trainings = (sum(stage["run"] == run for stage, _ in todo) for run in ("bench", "rlve"))
-    figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
-    for stage, product in todo:
-        begin, run = time.monotonic(), stage["run"]
-        # not `is_done`, which compares recipes: a training's has the seconds that were left
-        if product.exists() and (run != "bench" or all_scored(BenchRecipe.model_validate(stage))):
-            trainings -= run == "rlve"
-            continue
-        left = seconds_left() - benches * BENCH - 50
-        if run in ("sft", "rlve"):
-            stage[run]["seconds"] = max(20.0, left * (0.45 if run == "sft" else 0.9 / trainings))
-        trainings -= run == "rlve"
-        run_stage(stage, [sys.executable, "-m", "homerl.cli", "run"])
-        taken[Path(stage["out"]).name + (" bench" if run == "bench" else "")] = time.monotonic() - begin
+    figures: dict[str, Any] = {}
+    for wave in waves(list(stages(asked)), second):
+        todo = [stage for stage, product in wave if not is_done(stage, product)]
+        for stage in todo:
+            if share := SHARE.get(stage["run"]):
+                stage[stage["run"]]["seconds"] = max(LEAST, share * (seconds_left() - BENCH - START))
+        taken |= run_at_once(todo, machine.folder)
         figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
         machine.keep(name, figures)
     return figures
 
 
-Stage = tuple[dict[str, Any], Path]
+def run_at_once(todo: list[dict[str, Any]], logs: Path) -> dict[str, float]:
+    """Run stages side by side, each with a log of its own. Returns the seconds that each took, by its name."""
+    from homerl.run.children import begun
+
+    begin, taken = time.monotonic(), dict[str, float]()
+    with ExitStack() as children:
+        running = {}
+        for stage in todo:
+            name = f"{Path(stage['out']).name}{' bench' if stage['run'] == 'bench' else ''}"
+            command, log = [sys.executable, "-m", "homerl.cli", "run"], logs / f"{Path(stage['out']).parent.name} {name}.log"
+            running[name] = children.enter_context(begun(stage, command, log))
+        while len(taken) < len(running):
+            time.sleep(0.2)
+            for name, child in running.items():
+                if name not in taken and not child.runs:
+                    child.check()
+                    taken[name] = time.monotonic() - begin
+    return taken
 
 
-def in_order(todo: list[Stage], second: bool) -> Iterator[Stage]:
-    """The stages of a flywheel, the benchmarks of the expert and of the untrained model last, since they are the least
-    important; with `second`, RLVE and its benchmark twice.
-    """
-    synth, sft, rlve, expert, untrained, *trained = todo
-    yield from (synth, sft, rlve)
-    if second:
-        yield by_trajectory(rlve)
-    yield from trained
-    if second:
-        yield by_trajectory(trained[-1])
-    yield from (expert, untrained)
+def waves(todo: list[Stage], second: bool) -> Iterator[list[Stage]]:
+    """The stages of a flywheel, grouped by what may run at the same time; with `second`, RLVE and its benchmark twice."""
+    synth, sft, rlve, *benches = todo
+    twice = [by_trajectory(rlve)] if second else []
+    yield from ([synth], [sft], [rlve, *twice], [*benches, *map(by_trajectory, benches[-1:] if second else [])])
 
 
 def by_trajectory(stage: Stage) -> Stage:
@@ -95,7 +106,7 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
         if (folder / "score.json").exists():
             score = json.loads((folder / "score.json").read_text())
             figures[name] = {key: score.get(key) for key in ("n", "success", "interval", "phi", "tool_calls", "by_category")}
-    for base, name in (("sft", "rlve"), (TRAJECTORY, "rlve")):
+    for base, name in (("sft", "rlve"), ("sft", TRAJECTORY), (TRAJECTORY, "rlve")):
         if base in figures and name in figures:
             rows = [list(read_rows(results[one] / "results.jsonl")) for one in (base, name)]
             figures[f"{name} - {base}"] = paired_difference(*rows)

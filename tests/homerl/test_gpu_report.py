@@ -32,7 +32,15 @@ PARTS = {
     "generate_transformers": ("tokens_per_second", "tokens"),
     "generate_continuous": ("tokens_per_second", "tokens"),
     "scratch_100m": ("untrained", "sft", "rlve", "rlve - sft", "trajectories", "parameters"),
-    "long_100m": ("untrained", "sft", "rlve", "rlve_trajectory", "rlve - sft", "rlve - rlve_trajectory"),
+    "long_100m": (
+        "untrained",
+        "sft",
+        "rlve",
+        "rlve_trajectory",
+        "rlve - sft",
+        "rlve_trajectory - sft",
+        "rlve - rlve_trajectory",
+    ),
 }
 
 
@@ -187,7 +195,10 @@ FOUND = ABOUT | {
     "sft_4b": {"tokens_per_second": 9.0, "ratio": None, "trl": {"failed": "killed\nOutOfMemoryError: 12 GiB | more"}},
     "rlve_8b_lora": {"failed": "TimeoutExpired: it took 570 s", "trl": {"training_seconds": 117.6}, "ratio": None},
     "generate_vllm": {"tokens_per_second": 8251.4},
-    "scratch_100m": {"untrained": {"n": 400, "success": 0.0}, "sft": {"n": 400, "success": 0.71}, "sft updates": 900},
+    "scratch_100m": {
+        "untrained": {"n": 400, "success": 0.0}, "sft": {"n": 400, "success": 0.71, "interval": [0.66, 0.76]},
+        "rlve - sft": {"gain": 0.04, "interval": [0.01, 0.07]}, "sft updates": 900, "seconds": {"sft": 150.2},
+    },
 }  # fmt: skip
 
 
@@ -202,7 +213,8 @@ def test_the_page_has_the_ratio_first_and_names_what_failed(tmp_path):
     assert "| `rlve_8b_lora` | – | failed | 118 s an update |" in text
     assert "| `sft_8b_lora` | training | 60.0 | 61.9 | 22.8 |" in text
     assert "| linear | 0.450 s (75.0 %) |" in text and "| rest | 0.150 s (25.0 %) |" in text
-    assert "| vllm | 8,251 |" in text and "| SFT | 71.0 | 900 | 400 |" in text
+    assert "| vllm | 8,251 |" in text and "| SFT | 71.0 (66.0 to 76.0) | 400 | 900 | 150 |" in text
+    assert "- RLVE − SFT: +4.0 (+1.0 to +7.0) points" in text
     assert "`sft_4b` of TRL failed: OutOfMemoryError: 12 GiB" in text and "`rlve_8b_lora` failed: TimeoutExpired" in text
     write_page(page, FOUND)
     assert page.read_text() == text
