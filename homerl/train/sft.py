@@ -1,15 +1,11 @@
 """Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
 
-Invariants: only what the assistant said in play has a loss (or all tokens, see `sft.loss_on`), never what it is said to have
-said before: an earlier "Done." stands without the calls that earned it. Nor has a message whose calls were refused; what it
-did then, has. No dialogue is truncated (a longer one is refused by
-name). A killed run resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy
-does not see the goals Φ, since these would leak the answer.
+Invariants: what has a loss is said in `dialogues.py`. A killed run resumes from its last checkpoint and ends as an
+uninterrupted one does. Difference from eq. 5: the policy does not see the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import PartialState
 from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import read_rows, unlearnt_in
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -34,13 +28,13 @@ from homerl.train.common import (
     prepare_scratch,
     with_kernels,
 )  # fmt: skip
+from homerl.train.dialogues import data_file, load_dialogues, refuse_long, tokenized
 from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, world_size
 from homerl.train.sentinel import refuse_not_finite
-from homerl.train.teacher import with_notes
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
 
@@ -57,16 +51,16 @@ def train_sft(recipe: SFTRecipe) -> Path:
     rows = load_dialogues(recipe.data, settings.noted, recipe.seed)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
-    lengths = refuse_long(rows, tokenizer, settings.max_length, str(data_file(recipe.data)))
+    dialogues = tokenized(rows, tokenizer, settings.loss_on)
+    lengths = list(dialogues["length"])
+    refuse_long(lengths, settings.max_length, str(data_file(recipe.data)))
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
         per_device_train_batch_size=settings.dialogues_per_update // world_size(),
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps,
-        max_length=settings.max_length,
         packing=False,  # an update's passes are packed, not the data
-        assistant_only_loss=True,
-        dataset_num_proc=None,
+        dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
     )
     with unsharded():
         trainer = PackedSFTTrainer(
@@ -74,7 +68,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
             Hands(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
             model=with_kernels(load_policy(recipe.model, source), recipe),
             args=arguments,
-            train_dataset=rows,
+            train_dataset=dialogues,
             processing_class=tokenizer,
             peft_config=peft_config(recipe.model),
         )
@@ -92,7 +86,6 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
 
     def __init__(self, recipe: SFTRecipe, hands: Hands, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.train_dataset = with_learnt_labels(self.train_dataset, recipe.sft.loss_on)
         self.hands = hands
         self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
         self.updates = packed_updates(self, recipe)
@@ -148,30 +141,6 @@ def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
     return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
 
 
-def with_learnt_labels(dialogues: Any, loss_on: str) -> Any:
-    """Dialogues as TRL prepared them, with labels for the tokens that are learnt alone."""
-
-    def learnt(dialogue: dict[str, Any]) -> dict[str, Any]:
-        return {"labels": learnt_labels(dialogue["input_ids"], dialogue["labels"], dialogue["unlearnt"], loss_on)}
-
-    with PartialState().main_process_first():
-        return dialogues.map(learnt, remove_columns="unlearnt")
-
-
-def learnt_labels(
-    ids: Sequence[int], labels: Sequence[int], unlearnt: Sequence[int], loss_on: str = "assistant"
-) -> list[int]:
-    """Labels, [tokens]: of the assistant's messages (`labels`) but those with the numbers `unlearnt`; or all tokens but
-    these, up to the assistant's last.
-    """
-    said = np.asarray(labels) != IGNORED
-    starts = np.diff(said, prepend=False) & said
-    passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
-    last = np.flatnonzero(said & ~passed)[-1:]
-    learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
-    return np.where(learnt, ids, IGNORED).tolist()
-
-
 @dataclass(frozen=True)
 class Hands:
     """Which dialogues each process learns in each update: shuffled by seed and epoch, or as in the dataset (`in_order`).
@@ -221,62 +190,3 @@ def dealt(members: Sequence[int], lengths: Sequence[int], processes: int) -> lis
         for hand, member in zip(poorest, longest_first[start : start + processes], strict=False):
             hand.append(member)
     return hands
-
-
-def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
-    """The lengths of all dialogues in tokens. Raises `InputError` for the first one over `limit`, since TRL would truncate
-    it.
-    """
-    lengths: list[int] = []
-    for start in range(0, len(rows), 1000):
-        part = rows[start : start + 1000]
-        texts = [
-            tokenizer.apply_chat_template(messages, tools=json.loads(tools), tokenize=False)
-            for messages, tools in zip(part["messages"], part["tools"], strict=True)
-        ]
-        for number, ids in enumerate(tokenizer(texts, add_special_tokens=False)["input_ids"], start + 1):
-            if len(ids) > limit:
-                raise InputError(
-                    f"dialogue {number} has {len(ids)} tokens, more than sft.max_length {limit}",
-                    where=f"{data}:{number}", remedy="raise sft.max_length, or leave the dialogue out",
-                )  # fmt: skip
-            lengths.append(len(ids))
-    return lengths
-
-
-def data_file(data: str) -> Path:
-    """`trajectories.jsonl` in a folder of trajectories; any other name is returned as it is."""
-    return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
-
-
-def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
-    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
-    on the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note
-    for teachers in its instructions.
-
-    Raises `InputError` for data without dialogues, and if notes need blueprints that it lacks.
-    """
-    from datasets import Features, List, Value, disable_progress_bars, load_dataset
-
-    disable_progress_bars()
-    path = data_file(data)
-    if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
-        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
-    rows = (
-        load_dataset("json", data_files=str(path), split="train")
-        if path.suffix in (".jsonl", ".json") or path.exists()
-        else load_dataset(data, split="train")
-    )
-    if noted and "blueprint" not in rows.column_names:
-        raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
-    if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
-        raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
-    rows = with_notes(rows, noted, seed) if noted else rows
-    kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
-    features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
-    return rows.map(with_unlearnt, remove_columns=[c for c in rows.column_names if c not in kept], features=features)
-
-
-def with_unlearnt(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt."""
-    return {"unlearnt": unlearnt_in(row)}

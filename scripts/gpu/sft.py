@@ -61,7 +61,7 @@ class SFT:
         from gpu.trl_settings import common, load, named
         from gpu.watch import watching
         from homerl.train.common import load_tokenizer, peft_config
-        from homerl.train.sft import load_dialogues
+        from homerl.train.dialogues import load_dialogues
 
         asked = self.asked(machine)
         arguments = SFTConfig(

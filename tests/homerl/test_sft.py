@@ -21,10 +21,11 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.play.messages import IM_END
 from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
+from homerl.train.dialogues import learnt_labels, load_dialogues, tokenized
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
-from homerl.train.sft import Hands, RankUpdates, dealt, learnt_labels, token_sequence, train_sft
+from homerl.train.sft import Hands, RankUpdates, dealt, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 
@@ -104,6 +105,19 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
         assert tokenizer.decode(whole).startswith("<|im_start|>system\n")
     assert sorted(learned) == texts
     assert all(text.endswith(IM_END) and "<tool_response>" not in text for text in learned)
+
+
+def test_several_processes_tokenize_as_one_does(dialogues, tokenizer, monkeypatch):
+    monkeypatch.setattr("datasets.fingerprint._CACHING_ENABLED", False)  # else the second would be the first's
+
+    def made(few: int) -> list[dict[str, Any]]:
+        monkeypatch.setattr("homerl.train.dialogues.FEW", few)
+        monkeypatch.setattr("os.cpu_count", lambda: 3)
+        return list(tokenized(load_dialogues(str(dialogues)), tokenizer, "assistant"))
+
+    alone, several = made(1000), made(1)
+    assert alone == several and len(alone) > 3
+    assert all(row["length"] == len(row["input_ids"]) == len(row["labels"]) for row in alone)
 
 
 EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")]

@@ -21,11 +21,11 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, write_rows
 from homerl.train import rlve
 from homerl.train.demonstration import demonstration
+from homerl.train.dialogues import load_dialogues
 from homerl.train.engines.generate import InPlace
 from homerl.train.recipe import RLVERecipe, TeacherSettings
 from homerl.train.rlve import train_rlve
 from homerl.train.rollout import Player
-from homerl.train.sft import load_dialogues
 from homerl.train.teacher import Plan, Teacher, expert_plan, factors, note, pulls, with_note
 from homerl.train.tensors import SampledTokens, sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
