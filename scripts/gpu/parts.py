@@ -57,7 +57,7 @@ PARTS = {
     "generate_continuous": generation("continuous"),
     "generate_vllm": generation("vllm", needs="vllm"),
     "scratch_100m": Part(lambda machine: scratch(machine, "scratch_100m")),
-    "long_100m": Part(lambda machine: scratch(machine, "long_100m", second=True)),
+    "long_100m": Part(lambda machine: scratch(machine, "long_100m", second=True), needs="vllm"),
 }
 SIDES = ("ours", "trl", "trl_checkpointing")
 

@@ -1,7 +1,7 @@
 """Flywheels whole: a model of 100M parameters from scratch, and its success before and after training.
 
 `scratch_100m` has short dialogues. `long_100m` has long ones, and a second RLVE from the same SFT model: the recipe's own
-credit, and that of whole trajectories. Both run at once on the one GPU, for as many seconds. So do the benchmarks.
+credit, and that of whole trajectories, for as many seconds. Benchmarks run at once on the one GPU.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from typing import Any
 from gpu.machine import ROOT, Machine, has, seconds_left
 from gpu.shipped import TINY_FLYWHEEL, logged
 
-BENCH = 110  # seconds kept for the benchmarks, with the start of their processes
-START = 25  # seconds in which a training starts, and saves its model at the end
+BENCH = 80  # seconds kept for the benchmarks, with the start of their processes
+START = 50  # seconds in which a training starts, its engine too, and saves its model at the end
+SFT_SHARE = 0.45  # of the seconds that are left to trainings
 LEAST = 20.0  # seconds that a training gets in any case
-SHARE = {"sft": 0.45, "rlve": 1.0}  # of the seconds that are left to trainings
 TRAJECTORY = "rlve_trajectory"  # the folder of the second RLVE
 Stage = tuple[dict[str, Any], Path]  # a stage's recipe, and what it makes
 
@@ -35,6 +35,7 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     from homerl.run.flywheel import stages
     from homerl.run.products import all_scored
     from homerl.run.recipe import load_recipe
+    from homerl.train import TRAININGS
 
     def is_done(stage: dict[str, Any], product: Path) -> bool:
         # not `homerl.run.products.is_done`, which compares recipes: a training's has the seconds that were left
@@ -44,12 +45,14 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
     asked = load_recipe(ROOT / f"recipes/{name}.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
-    figures: dict[str, Any] = {}
-    for wave in waves(list(stages(asked)), second):
+    figures, plan = dict[str, Any](), waves(list(stages(asked)), second)
+    for number, wave in enumerate(plan):
         todo = [stage for stage, product in wave if not is_done(stage, product)]
         for stage in todo:
-            if share := SHARE.get(stage["run"]):
-                stage[stage["run"]]["seconds"] = max(LEAST, share * (seconds_left() - BENCH - START))
+            if (run := stage["run"]) in TRAININGS:
+                share = SFT_SHARE if run == "sft" else 1 / sum(later[0][0]["run"] == "rlve" for later in plan[number:])
+                left = share * (seconds_left() - BENCH) - START
+                stage[run]["seconds"] = max(LEAST, min(left, stage[run]["seconds"]))
         taken |= run_at_once(todo, machine.folder)
         figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
         machine.keep(name, figures)
@@ -76,11 +79,15 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> dict[str, float]:
     return taken
 
 
-def waves(todo: list[Stage], second: bool) -> Iterator[list[Stage]]:
-    """The stages of a flywheel, grouped by what may run at the same time; with `second`, RLVE and its benchmark twice."""
+def waves(todo: list[Stage], second: bool) -> list[list[Stage]]:
+    """The stages of a flywheel, grouped by what runs at the same time. With `second` there is an RLVE by trajectory and its
+    benchmark, and none of the expert and the untrained model, for which no time is left.
+    """
     synth, sft, rlve, *benches = todo
-    twice = [by_trajectory(rlve)] if second else []
-    yield from ([synth], [sft], [rlve, *twice], [*benches, *map(by_trajectory, benches[-1:] if second else [])])
+    if not second:
+        return [[synth], [sft], [rlve], benches]
+    *_, after_sft, after_rlve = benches
+    return [[synth], [sft], [rlve], [by_trajectory(rlve)], [after_sft, after_rlve, by_trajectory(after_rlve)]]
 
 
 def by_trajectory(stage: Stage) -> Stage:

@@ -15,6 +15,7 @@ from gpu.machine import ROOT, Machine
 TINY_FLYWHEEL = [
     "--cpu", "true", "--synth.blueprints", "40", "--sft.dialogues_per_update", "4", "--sft.max_steps", "4",
     "--rlve.updates", "1", "--rlve.blueprints_per_update", "2", "--rlve.group", "4", "--rlve.max_tokens", "16",
+    "--rlve.engine.kind", "transformers",
     "--bench.max_tokens", "16", "--blueprints.count", "4",
     "--bench.suites", '[{"name": "easier-half", "benchmark": "smarthome-bench", "easier_half": true, "count": 6}]',
     "--model.from_scratch",
