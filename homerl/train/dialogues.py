@@ -7,6 +7,7 @@ did then, is. No dialogue is truncated: a longer one is refused by name.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from accelerate import PartialState
 from envs.documents import InputError
 from homerl.play.trajectory import read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
+from homerl.train.refusals import world_size
 from homerl.train.teacher import with_notes
 
 FEW = 500  # dialogues that are tokenized sooner than another process starts
@@ -50,11 +52,12 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
     features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
     unused = [column for column in rows.column_names if column not in kept]
-    return rows.map(with_unlearnt, remove_columns=unused, features=features, num_proc=processes_for(rows))
+    processes, rule = processes_for(rows, world_size()), {"rule": inspect.getsource(unlearnt_in)}
+    return rows.map(with_unlearnt, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
 
 
-def with_unlearnt(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt."""
+def with_unlearnt(row: dict[str, Any], rule: str) -> dict[str, Any]:
+    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart."""
     return {"unlearnt": unlearnt_in(row)}
 
 
@@ -63,25 +66,29 @@ def data_file(data: str) -> Path:
     return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
 
 
-def processes_for(rows: Any) -> int | None:
-    """The number of processes that map rows, None for this one alone: the other ranks wait for the first one meanwhile."""
-    count = min(os.cpu_count() or 1, len(rows) // FEW)
+def processes_for(rows: Any, ranks: int = 1) -> int | None:
+    """The number of processes with which each of so many ranks maps rows at the same time; None for the rank alone."""
+    count = min((os.cpu_count() or 1) // ranks, len(rows) // FEW)
     return count if count > 1 else None
 
 
 def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
-    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORED`), and their `length`."""
+    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORED`), their number (`length`), and
+    how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
+    """
 
-    def tokens(row: dict[str, Any]) -> dict[str, Any]:
+    def tokens(row: dict[str, Any], rule: str) -> dict[str, Any]:
         found = tokenizer.apply_chat_template(
             row["messages"], tools=json.loads(row["tools"]), return_dict=True, return_assistant_tokens_mask=True
         )
-        ids = found["input_ids"]
-        labels = np.where(np.asarray(found["assistant_masks"], dtype=bool), ids, IGNORED)
-        return {"input_ids": ids, "labels": learnt_labels(ids, labels, row["unlearnt"], loss_on), "length": len(ids)}
+        ids, said = found["input_ids"], np.asarray(found["assistant_masks"], dtype=bool)
+        labels = learnt_labels(ids, np.where(said, ids, IGNORED), row["unlearnt"], loss_on)
+        return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
-    with PartialState().main_process_first():
-        return rows.map(tokens, remove_columns=rows.column_names, num_proc=processes_for(rows))
+    state = PartialState()
+    rule = {"rule": inspect.getsource(learnt_labels)}  # the cache knows functions of modules by their names alone
+    with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
+        return rows.map(tokens, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
 
 
 def learnt_labels(
@@ -98,11 +105,13 @@ def learnt_labels(
     return np.where(learnt, ids, IGNORED).tolist()
 
 
-def refuse_long(lengths: Sequence[int], limit: int, data: str) -> None:
-    """Raise `InputError` for the first dialogue that has more than `limit` tokens."""
-    for number, length in enumerate(lengths, 1):
+def refuse_unfit(dialogues: Any, limit: int, data: str) -> None:
+    """Raise `InputError` for the first dialogue with more than `limit` tokens, or in which the assistant says nothing."""
+    for number, (length, said) in enumerate(zip(dialogues["length"], dialogues["said"], strict=True), 1):
+        where = f"{data}:{number}"
         if length > limit:
-            raise InputError(
-                f"dialogue {number} has {length} tokens, more than sft.max_length {limit}",
-                where=f"{data}:{number}", remedy="raise sft.max_length, or leave the dialogue out",
-            )  # fmt: skip
+            what = f"dialogue {number} has {length} tokens, more than sft.max_length {limit}"
+            raise InputError(what, where, "raise sft.max_length, or leave the dialogue out")
+        if not said:
+            what = f"in dialogue {number} the assistant says nothing, so there is nothing to learn"
+            raise InputError(what, where, "leave the dialogue out")

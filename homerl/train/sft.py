@@ -28,7 +28,7 @@ from homerl.train.common import (
     prepare_scratch,
     with_kernels,
 )  # fmt: skip
-from homerl.train.dialogues import data_file, load_dialogues, refuse_long, tokenized
+from homerl.train.dialogues import data_file, load_dialogues, refuse_unfit, tokenized
 from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
@@ -51,9 +51,6 @@ def train_sft(recipe: SFTRecipe) -> Path:
     rows = load_dialogues(recipe.data, settings.noted, recipe.seed)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
-    dialogues = tokenized(rows, tokenizer, settings.loss_on)
-    lengths = list(dialogues["length"])
-    refuse_long(lengths, settings.max_length, str(data_file(recipe.data)))
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
         per_device_train_batch_size=settings.dialogues_per_update // world_size(),
@@ -62,10 +59,12 @@ def train_sft(recipe: SFTRecipe) -> Path:
         packing=False,  # an update's passes are packed, not the data
         dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
     )
+    dialogues = tokenized(rows, tokenizer, settings.loss_on)  # after the arguments, which let ranks meet
+    refuse_unfit(dialogues, settings.max_length, str(data_file(recipe.data)))
     with unsharded():
         trainer = PackedSFTTrainer(
             recipe,
-            Hands(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
+            Hands(list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
             model=with_kernels(load_policy(recipe.model, source), recipe),
             args=arguments,
             train_dataset=dialogues,

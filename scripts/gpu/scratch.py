@@ -10,15 +10,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpu.machine import ROOT, Machine, has, seconds_left
 from gpu.shipped import TINY_FLYWHEEL, logged
 
-BENCH = 80  # seconds kept for the benchmarks, with the start of their processes
+BENCH = 110  # seconds kept for the benchmarks, with the start of their processes
 START = 50  # seconds in which a training starts, its engine too, and saves its model at the end
 SFT_SHARE = 0.45  # of the seconds that are left to trainings
 LEAST = 20.0  # seconds that a training gets in any case
@@ -29,54 +30,83 @@ Stage = tuple[dict[str, Any], Path]  # a stage's recipe, and what it makes
 def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]:
     """Run synthesis, SFT, RLVE and the benchmarks on the recipe's first suite. With `second` there is a second RLVE.
 
-    A training gets a share of the seconds left. A second start resumes.
+    SFT gets a share of the seconds left, and each RLVE as many as the other. A second start resumes.
     """
     from homerl.bench.recipe import BenchRecipe
     from homerl.run.flywheel import stages
     from homerl.run.products import all_scored
     from homerl.run.recipe import load_recipe
-    from homerl.train import TRAININGS
 
     def is_done(stage: dict[str, Any], product: Path) -> bool:
         # not `homerl.run.products.is_done`, which compares recipes: a training's has the seconds that were left
         return product.exists() and (stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage)))
 
-    out, taken = machine.folder / name, dict[str, float]()
+    out = machine.folder / name
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
     asked = load_recipe(ROOT / f"recipes/{name}.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
-    figures, plan = dict[str, Any](), waves(list(stages(asked)), second)
-    for number, wave in enumerate(plan):
+    taken = Taken(out / "seconds.json")
+    for wave in waves(list(stages(asked)), second):
         todo = [stage for stage, product in wave if not is_done(stage, product)]
         for stage in todo:
-            if (run := stage["run"]) in TRAININGS:
-                share = SFT_SHARE if run == "sft" else 1 / sum(later[0][0]["run"] == "rlve" for later in plan[number:])
-                left = share * (seconds_left() - BENCH) - START
-                stage[run]["seconds"] = max(LEAST, min(left, stage[run]["seconds"]))
-        taken |= run_at_once(todo, machine.folder)
-        figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
-        machine.keep(name, figures)
-    return figures
+            if (run := stage["run"]) in ("sft", "rlve"):
+                stage[run]["seconds"] = taken.granted(run, stage[run]["seconds"], 1 + second)
+        for stage_name, seconds in run_at_once(todo, machine.folder):
+            taken.keep(stage_name, seconds)
+            machine.keep(name, learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds})
+    return learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds}
 
 
-def run_at_once(todo: list[dict[str, Any]], logs: Path) -> dict[str, float]:
-    """Run stages side by side, each with a log of its own. Returns the seconds that each took, by its name."""
-    from homerl.run.children import begun
+@dataclass
+class Taken:
+    """The seconds that stages took and those that trainings were granted, on disk for a second start."""
 
-    begin, taken = time.monotonic(), dict[str, float]()
+    path: Path
+
+    def __post_init__(self) -> None:
+        found = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.seconds: dict[str, float] = found.get("seconds", {})
+        self.grants: dict[str, float] = found.get("grants", {})
+
+    def granted(self, run: str, most: float, rlves: int) -> float:
+        """The seconds of a training. All RLVEs get what the first was granted."""
+        if run not in self.grants or run == "sft":
+            left = (SFT_SHARE if run == "sft" else 1 / rlves) * (seconds_left() - BENCH) - START
+            self.grants[run] = max(LEAST, min(left, most))
+        return self.grants[run]
+
+    def keep(self, stage: str, seconds: float) -> None:
+        """Note how long a stage took."""
+        self.seconds[stage] = seconds
+        self.path.write_text(json.dumps({"seconds": self.seconds, "grants": self.grants}))
+
+
+def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, float]]:
+    """Run stages side by side, each with a log of its own. Yields the name of each that ends well, and its seconds.
+
+    Raises `RuntimeError` with the end of a stage's log if it failed, after the others have ended.
+    """
+    from homerl.run.children import StageFailed, begun
+
+    begin, failed = time.monotonic(), list[str]()
     with ExitStack() as children:
         running = {}
         for stage in todo:
             name = f"{Path(stage['out']).name}{' bench' if stage['run'] == 'bench' else ''}"
             command, log = [sys.executable, "-m", "homerl.cli", "run"], logs / f"{Path(stage['out']).parent.name} {name}.log"
-            running[name] = children.enter_context(begun(stage, command, log))
-        while len(taken) < len(running):
+            running[name] = children.enter_context(begun(stage, command, log)), log
+        while running:
             time.sleep(0.2)
-            for name, child in running.items():
-                if name not in taken and not child.runs:
+            for name in [name for name, (child, _) in running.items() if not child.runs]:
+                child, log = running.pop(name)
+                try:
                     child.check()
-                    taken[name] = time.monotonic() - begin
-    return taken
+                except StageFailed:
+                    failed.append(f"{name} failed: {log.read_text(errors='replace')[-1000:]}")
+                else:
+                    yield name, time.monotonic() - begin
+    if failed:
+        raise RuntimeError("\n".join(failed))
 
 
 def waves(todo: list[Stage], second: bool) -> list[list[Stage]]:

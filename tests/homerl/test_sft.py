@@ -21,7 +21,7 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.play.messages import IM_END
 from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
-from homerl.train.dialogues import learnt_labels, load_dialogues, tokenized
+from homerl.train.dialogues import learnt_labels, load_dialogues, processes_for, tokenized
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
@@ -107,12 +107,13 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     assert all(text.endswith(IM_END) and "<tool_response>" not in text for text in learned)
 
 
-def test_several_processes_tokenize_as_one_does(dialogues, tokenizer, monkeypatch):
+def test_several_processes_tokenize_as_one_does(dialogues, rows, tokenizer, monkeypatch):
     monkeypatch.setattr("datasets.fingerprint._CACHING_ENABLED", False)  # else the second would be the first's
 
     def made(few: int) -> list[dict[str, Any]]:
         monkeypatch.setattr("homerl.train.dialogues.FEW", few)
         monkeypatch.setattr("os.cpu_count", lambda: 3)
+        assert processes_for(rows) == (3 if few == 1 else None)
         return list(tokenized(load_dialogues(str(dialogues)), tokenizer, "assistant"))
 
     alone, several = made(1000), made(1)
@@ -200,6 +201,15 @@ def test_a_dialogue_over_the_limit_is_refused_by_name(recipe, rows, tokenizer):
     with pytest.raises(InputError, match=f"trajectories.jsonl:{number}: .*{longest} tokens.*sft.max_length {longest - 1}"):
         train_sft(made)
     assert not (made.out / "model").exists() and not (made.out / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("loss_on", ["assistant", "all"])
+def test_a_dialogue_in_which_the_assistant_says_nothing_is_refused_by_name(recipe, rows, tmp_path, loss_on):
+    silent = {**rows[3], "messages": [message for message in rows[3]["messages"] if message["role"] in ("system", "user")]}
+    write_rows(tmp_path / "trajectories.jsonl", [*rows[:3], silent, *rows[4:]])
+    with pytest.raises(InputError, match="in dialogue 4 the assistant says nothing") as refused:
+        train_sft(recipe(data=tmp_path, loss_on=loss_on))
+    assert refused.value.where == f"{tmp_path / 'trajectories.jsonl'}:4"
 
 
 def test_a_dialogue_at_the_limit_is_whole(recipe, rows, tokenizer, trainers):
