@@ -82,7 +82,7 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
             row["messages"], tools=json.loads(row["tools"]), return_dict=True, return_assistant_tokens_mask=True
         )
         ids, said = found["input_ids"], np.asarray(found["assistant_masks"], dtype=bool)
-        labels = learnt_labels(ids, np.where(said, ids, IGNORED), row["unlearnt"], loss_on)
+        labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
     state = PartialState()
@@ -91,13 +91,10 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
         return rows.map(tokens, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
 
 
-def learnt_labels(
-    ids: Sequence[int], labels: Sequence[int], unlearnt: Sequence[int], loss_on: str = "assistant"
-) -> list[int]:
-    """Labels, [tokens]: of the assistant's messages (`labels`) but those with the numbers `unlearnt`; or all tokens but
-    these, up to the assistant's last.
+def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant") -> list[int]:
+    """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`; or all
+    tokens but these, up to the assistant's last.
     """
-    said = np.asarray(labels) != IGNORED
     starts = np.diff(said, prepend=False) & said
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
     last = np.flatnonzero(said & ~passed)[-1:]

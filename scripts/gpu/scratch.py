@@ -46,6 +46,10 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
     asked = load_recipe(ROOT / f"recipes/{name}.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
     taken = Taken(out / "seconds.json")
+
+    def figures() -> dict[str, Any]:
+        return learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds}
+
     for wave in waves(list(stages(asked)), second):
         todo = [stage for stage, product in wave if not is_done(stage, product)]
         for stage in todo:
@@ -53,8 +57,8 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
                 stage[run]["seconds"] = taken.granted(run, stage[run]["seconds"], 1 + second)
         for stage_name, seconds in run_at_once(todo, machine.folder):
             taken.keep(stage_name, seconds)
-            machine.keep(name, learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds})
-    return learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds}
+            machine.keep(name, figures())
+    return figures()
 
 
 @dataclass
@@ -77,8 +81,10 @@ class Taken:
 
     def keep(self, stage: str, seconds: float) -> None:
         """Note how long a stage took."""
+        from envs.documents import write_atomic
+
         self.seconds[stage] = seconds
-        self.path.write_text(json.dumps({"seconds": self.seconds, "grants": self.grants}))
+        write_atomic(self.path, json.dumps({"seconds": self.seconds, "grants": self.grants}))
 
 
 def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, float]]:

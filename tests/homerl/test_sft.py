@@ -185,7 +185,7 @@ def test_labels_fall_on_all_messages_but_those_that_are_not_to_be_learnt(sizes, 
     last = max(set(range(len(sizes))) - set(unlearnt))
 
     def learnt(loss_on):
-        labels = np.array(learnt_labels(ids, np.where(said, ids, IGNORED), unlearnt, loss_on))
+        labels = np.array(learnt_labels(ids, said, unlearnt, loss_on))
         assert set(labels - ids) <= {0} | set(IGNORED - ids)
         return (labels != IGNORED).tolist()
 
