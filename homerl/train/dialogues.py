@@ -92,8 +92,9 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
 
 
 def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant") -> list[int]:
-    """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`; or all
-    tokens but these, up to the assistant's last.
+    """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`.
+
+    Or of all tokens but these, up to the assistant's last.
     """
     starts = np.diff(said, prepend=False) & said
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
