@@ -44,7 +44,7 @@ class Evaluation:
         made = (make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine)
         blueprints = [told(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
-        rows = self.ranks.gather([rollout_summary(rollout) for rollout in played])
+        rows = self.ranks.gather([rollout_summary(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]
         figures = episode_metrics(counted) if counted else {}
         kept = {name: figures[name] for name in KEPT if figures} | part_metrics(counted, blueprint_recipe)

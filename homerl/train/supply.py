@@ -56,6 +56,11 @@ class PlayedGroup:
     replaced: int = 0
     tried: tuple[tuple[int, bool], ...] = ()
 
+    @property
+    def seed(self) -> int:
+        """The seed by which its blueprint was asked for. A blueprint's own seed may differ (SimuHome)."""
+        return (self.draw.seed, *self.draw.spares)[self.replaced]
+
 
 @dataclass(frozen=True)
 class GroupReport:
@@ -155,7 +160,7 @@ class Supply:
             by_slot = dict(enumerate(group.rollouts, place * size))
             own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
             strays = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
-            rows = [rollout_summary(rollout) for rollout in group.rollouts]
+            rows = [rollout_summary(rollout, group.seed) for rollout in group.rollouts]
             reports.append(GroupReport(group.draw.number, group.replaced, group.tried, rows, strays))
         reports = self.ranks.gather(reports)
         for report in reports:
@@ -176,13 +181,13 @@ def hash_seed(*parts: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def rollout_summary(rollout: Rollout) -> dict[str, Any]:
-    """What other ranks need to know of a rollout, as plain data."""
+def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
+    """What other ranks need to know of a rollout, as plain data. `seed` is that by which its blueprint was asked for."""
     trajectory = rollout.trajectory
     return {
         "played": rollout.credit_input,
         "made": rollout.made,
-        "seed": trajectory.blueprint["seed"],
+        "seed": seed,
         "success": trajectory.success,
         "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],

@@ -16,12 +16,12 @@ from homerl.train.supply import RankContext
 
 
 def rollout(seed: int, reward: float, counts: bool = True) -> Rollout:
-    """A rollout of one step."""
+    """A rollout of one step of the blueprint that was asked for by `seed`, which has another seed, as SimuHome's have."""
     facts = StepFacts(turn=1, opens_turn=True, progress_before=0.0, progress_after=reward, last=True)
     step = Step({"role": "assistant", "content": "."}, (), facts, "state", "decision")
     outcome = Outcome.AGENT_FAILURE if counts else Outcome.USER_ERROR
     trajectory = Trajectory(
-        {"seed": seed}, (), (), (step,), outcome, reward, True, "policy", "user", ({"progress": reward},)
+        {"seed": -1 - seed}, (), (), (step,), outcome, reward, True, "policy", "user", ({"progress": reward},)
     )  # fmt: skip
     return Rollout(trajectory, TokenLedger([1, 2], [0.0, -1.0], [0, 1], [-1, 0], [(1, 2)], 1))
 

@@ -164,7 +164,7 @@ def test_a_cut_rollout_replays_and_is_no_failure_of_the_policy(player, task):
     settings = counterfactual("surprise")
     rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
     assert [first_difference(rollout.trajectory, restored) for rollout in rollouts] == [None] * 8
-    figures = episode_metrics([rollout_summary(rollout) for rollout in rollouts])
+    figures = episode_metrics([rollout_summary(rollout, 0) for rollout in rollouts])
     outcomes = {name: share for name, share in figures.items() if name.startswith("outcome/")}
     assert "outcome/cut" not in outcomes and sum(outcomes.values()) == pytest.approx(1)
 

@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import yaml
@@ -173,6 +174,23 @@ def test_rehearsal_plays_every_part():
                ("synth.recipe", "blueprints.recipe"))  # fmt: skip
 
 
+def parts_of(metrics: dict) -> dict[str, float]:
+    """The progress by part that an update logged."""
+    found = {key.split("/")[1]: value for key, value in metrics.items() if key.startswith("world/") and "progress" in key}
+    return {name: pytest.approx(value) for name, value in found.items()}
+
+
+def parts_played(rollouts: Path) -> dict[str, float]:
+    """The same from an update's rollouts, told apart by their blueprints."""
+    progress = defaultdict(list)
+    for row in read_rows(rollouts):
+        blueprint = json.loads(row["blueprint"])
+        language = "chinese" if blueprint["language"] == "zh" else "home"
+        name = {"simuhome": "simuhome", "personalhome": "personal"}.get(blueprint.get("world"), language)
+        progress[name].append(row["progress"])
+    return {name: fmean(values) for name, values in progress.items()}
+
+
 @pytest.mark.long
 def test_one_model_goes_through_three_worlds(tmp_path):
     recipe, out = tmp_path / "one.yaml", tmp_path / "run"
@@ -190,8 +208,9 @@ def test_one_model_goes_through_three_worlds(tmp_path):
         json.loads(row["blueprint"]).get("world", "homeenv") for row in read_rows(out / "synth/trajectories.jsonl")
     )
     assert set(kinds) == {"homeenv", "simuhome", "personalhome"}
-    logged = [key for row in read_rows(out / "rlve/metrics.jsonl") for key in row if key.startswith("world/")]
-    assert {key.split("/")[1] for key in logged} >= {"home"} and len(set(logged)) >= 4
+    for update, row in enumerate(read_rows(out / "rlve/metrics.jsonl"), 1):
+        if "success" in row:
+            assert parts_of(row) == parts_played(out / f"rlve/rollouts/update_{update:06d}.jsonl")
     for name in THREE["worlds"]:
         assert json.loads((out / "rlve/bench" / name / "score.json").read_text())["outcomes"]
     homerl("reverify", out / "synth/trajectories.jsonl")

@@ -82,7 +82,7 @@ def test_what_the_expert_earned_is_in_no_metric(group):
     rollouts = group(Prefix("last", "a"))
     made = rollouts[0].made
     assert sum(sum(parts.values()) for parts in rollouts[0].trajectory.rewards[:made]) > 0
-    figures = episode_metrics([rollout_summary(rollout) for rollout in rollouts])
+    figures = episode_metrics([rollout_summary(rollout, 0) for rollout in rollouts])
     steps = {int(name.rpartition("/")[2]) for name in figures if name.startswith("reward_by_step/")}
     assert steps == set(range(made, max(len(rollout.trajectory.steps) for rollout in rollouts)))
     for rollout in rollouts:
