@@ -110,6 +110,7 @@ def test_the_study_runs_and_goes_on(tmp_path):
     first, figures = study(), (tmp_path / "curves.json").read_bytes()
     runs = sorted((tmp_path / "runs").glob("*.json"))
     assert len(runs) == 4
+    assert "misleading: its first run never succeeds" in first and "--sft-seed" in first, "so short an SFT teaches nothing"
     for run in map(json.loads, map(Path.read_text, runs)):
         assert [spent for spent, _ in run["curve"]] == [0, 8] and len(run["updates"]) == 1
     kept, gone = runs[1:], runs[0]

@@ -37,6 +37,7 @@ MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 
 PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
 NOTED = 0.5  # so that the model can be its own teacher; on all tokens, since a plan is read by copying
 ROWS = {"train": 256, "heldout": 512}
+REMEDY = "Its SFT model may not have learnt to copy: give another --sft-seed and --out."
 KEPT = (
     "success",
     "episode/sampled_tokens",
@@ -54,10 +55,12 @@ KEPT = (
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything. `epochs` of SFT and `updates` are the task's if they are None."""
+    """How much of everything. `epochs` of SFT and `updates` are the task's if they are None. `sft_seed` is of the SFT
+    models: by chance one may not learn to copy what is asked for, and from it nothing can be compared."""
 
     demonstrations: int = 2400
     epochs: float | None = None
+    sft_seed: int = 0
     updates: int | None = None
     blueprints: int = 8
     group: int = 8
@@ -81,6 +84,8 @@ def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, siz
             bar.update(shown, note=f"{task}, {mode}, seed {seed}")
             found[task, mode, seed] = run(out, task, mode, seed, size)
             bar.advance(shown)
+            if (mode, seed) == (modes[0], 0) and not any(share for _, share in found[task, mode, seed]["curve"]):
+                bar.console.print(f"{task}: its first run never succeeds, so there may be nothing to compare. {REMEDY}")
     for task in tasks:
         one_start(out, [found[task, mode, seed] for mode in modes for seed in range(seeds)])
     return {task: {mode: [found[task, mode, seed]["curve"] for seed in range(seeds)] for mode in modes} for task in tasks}
@@ -170,7 +175,8 @@ def make_sft(out: Path, task: str, size: Size) -> Path:
     from homerl.train.sft import train_sft
 
     folder = out / "sft" / task
-    made, wanted = folder / "size.json", {"demonstrations": size.demonstrations, "epochs": size.epochs}
+    made = folder / "size.json"
+    wanted = {"demonstrations": size.demonstrations, "epochs": size.epochs, "seed": size.sft_seed}
     if made.exists() and json.loads(made.read_text()) == wanted:
         return folder / "model"
     shutil.rmtree(folder, ignore_errors=True)
@@ -203,6 +209,7 @@ def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
         SHARED
         | {
             "run": "sft",
+            "seed": size.sft_seed,
             "out": folder,
             "data": str(data),
             "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
