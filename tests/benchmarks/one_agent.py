@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -50,15 +51,21 @@ def alone(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def by_world(out: Path, names: list[str], suites: list[str]) -> Table:
     """Success of every run's model on every suite, and how the agent of all worlds differs from each world's own."""
-    table = Table("suite", *(f"{name}" for name in names), "all, after SFT", "all − own", "95 %", title="success in %")
+    columns = ("suite", *names, "all, SFT", "all − own (95 %)")
+    table = Table(*columns, title="success after RLVE in %", box=SIMPLE, padding=(0, 1, 0, 0))
     for suite in suites:
         results = {name: read_results(out / name, "rlve", suite) for name in names}
         shares = [100 * score(rows)["success"] for rows in (*results.values(), read_results(out / ALL, "sft", suite))]
-        gap = paired_difference(results[suite], results[ALL]) if suite in results else None
-        low, high = (100 * bound for bound in gap["interval"]) if gap else (0.0, 0.0)
-        said = (f"{100 * gap['gain']:+.1f}", f"{low:+.1f} to {high:+.1f}") if gap else ("", "")
-        table.add_row(suite, *(f"{share:.1f}" for share in shares), *said)
+        gap = lost(results[suite], results[ALL]) if suite in results else ""
+        table.add_row(suite, *(f"{share:.1f}" for share in shares), gap)
     return table
+
+
+def lost(own: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]]) -> str:
+    """The success of the agent of all worlds less that of the world's own, in points with its interval."""
+    gap = paired_difference(own, mixed)
+    low, high = (100 * bound for bound in gap["interval"])
+    return f"{100 * gap['gain']:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def main() -> None:
