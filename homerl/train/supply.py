@@ -58,7 +58,7 @@ class PlayedGroup:
 
     @property
     def seed(self) -> int:
-        """The seed by which its blueprint was asked for. A blueprint's own seed may differ (SimuHome)."""
+        """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
         return (self.draw.seed, *self.draw.spares)[self.replaced]
 
 
