@@ -38,6 +38,11 @@ class Draw:
     seed: int
     spares: tuple[int, ...] = ()
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of its blueprints in the order in which they are played."""
+        return (self.seed, *self.spares)
+
 
 class Curriculum:
     """The order of blueprints. `draw` groups, call `train` when their training begins, and `learn` from their results."""

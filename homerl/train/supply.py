@@ -59,7 +59,7 @@ class PlayedGroup:
     @property
     def seed(self) -> int:
         """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
-        return (self.draw.seed, *self.draw.spares)[self.replaced]
+        return self.draw.seeds[self.replaced]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Supply:
     async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
         """Play a group, and replace it while it has no signal. `begins` is called before each."""
         tried: list[tuple[int, bool]] = []
-        for replaced, seed in enumerate((draw.seed, *draw.spares)):
+        for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.made]

@@ -208,9 +208,12 @@ def test_one_model_goes_through_three_worlds(tmp_path):
         json.loads(row["blueprint"]).get("world", "homeenv") for row in read_rows(out / "synth/trajectories.jsonl")
     )
     assert set(kinds) == {"homeenv", "simuhome", "personalhome"}
-    for update, row in enumerate(read_rows(out / "rlve/metrics.jsonl"), 1):
-        if "success" in row:
-            assert parts_of(row) == parts_played(out / f"rlve/rollouts/update_{update:06d}.jsonl")
+    updates = [row for row in read_rows(out / "rlve/metrics.jsonl") if "success" in row]
+    assert len(updates) == RECIPE["rlve"]["updates"]
+    for update, row in enumerate(updates, 1):
+        assert parts_of(row) == parts_played(out / f"rlve/rollouts/update_{update:06d}.jsonl")
+    logged = [key for row in updates for key in row if key.startswith("world/")]
+    assert {key.split("/")[1] for key in logged} >= {"home"} and len(set(logged)) >= 4
     for name in THREE["worlds"]:
         assert json.loads((out / "rlve/bench" / name / "score.json").read_text())["outcomes"]
     homerl("reverify", out / "synth/trajectories.jsonl")
