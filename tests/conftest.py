@@ -1,7 +1,8 @@
 """Sets up Hypothesis (a few cases per property by default, thousands with the profile `many`: `scripts/test --all`), the
-order of the tests, and Ctrl-C for the processes that tests start.
+order of the tests, the number of processes that run them, and Ctrl-C for the processes that tests start.
 """
 
+import os
 import signal
 
 from hypothesis import settings
@@ -15,6 +16,11 @@ settings.load_profile("few")
 
 # Idle processes take tests off the end, and would make the fixtures of these again.
 FIRST = ("test_third_world.py", "test_in_tree.py")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for a process or a server."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list) -> None:

@@ -25,53 +25,61 @@ from homerl.train.packing.updates import PackedUpdates
 
 state = Accelerator(cpu=True)
 rank, ranks = state.process_index, state.num_processes
-torch.manual_seed(0)
 config = Qwen3Config(vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
                      num_key_value_heads=1, head_dim=8)
-plain = Qwen3ForCausalLM(config)
-add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
-model = state.prepare(plain)
 every = [TokenSequence.of([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
 mine = every[:1] if ranks > 1 and rank == 0 else every[1:] if ranks > 1 else every   # one pass here, several there
-shards, lacks = sys.argv[2] == "shards", sys.argv[2] == "lacks" and rank == ranks - 1
-updates = PackedUpdates(state, Budget(100 if shards else 150, 150), "auto")
-if shards:  # as if every pass exchanged something
-    PackedUpdates._in_shards = property(lambda self: True)
-recomputed = []   # of each pass
-forward = type(plain.model).forward
 
-def small(self, input_ids, **rest):
-    recomputed.append(plain.is_gradient_checkpointing)
-    if lacks and input_ids.shape[1] > 100:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
-    return forward(self, input_ids=input_ids, **rest)
 
-type(plain.model).forward = small
-optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
-losses = []
+class InShards(PackedUpdates):   # as if every pass exchanged something
+    _in_shards = True
+
 
 def objective(members, scored):
     return -scored.logps.sum() * ranks / 90, scored.logps.sum()[None].detach()
 
-for update in range(4):
-    loss, sums = updates.train(model, mine, objective)
-    losses.append(state.reduce(loss, "mean").item())
-    optimizer.step()
-    optimizer.zero_grad()
-weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
-said = [losses, weights, updates.passes, updates.budget.most, recomputed]
+
+def learnt(memory):
+    torch.manual_seed(0)
+    plain = Qwen3ForCausalLM(config)
+    add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
+    model = state.prepare(plain)
+    shards, lacks = memory == "shards", memory == "lacks" and rank == ranks - 1
+    updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
+    recomputed = []   # of each pass
+    forward = plain.model.forward
+
+    def small(input_ids, **rest):
+        recomputed.append(plain.is_gradient_checkpointing)
+        if lacks and input_ids.shape[1] > 100:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
+        return forward(input_ids=input_ids, **rest)
+
+    plain.model.forward = small
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
+    losses = []
+    for update in range(4):
+        loss, sums = updates.train(model, mine, objective)
+        losses.append(state.reduce(loss, "mean").item())
+        optimizer.step()
+        optimizer.zero_grad()
+    weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
+    return [losses, weights, updates.passes, updates.budget.most, recomputed]
+
+
+said = {memory: learnt(memory) for memory in sys.argv[2:]}
 Path(sys.argv[1], f"{ranks}-{rank}.json").write_text(json.dumps(said))
 state.end_training()
 os._exit(0)   # gloo may abort a process that ends in the usual way, when its work is done
 """
 
 
-def ran(folder: Path, ranks: int, memory: str) -> list[list]:
-    """What each rank says: losses, weights, passes and budget."""
+def ran(folder: Path, ranks: int, *memories: str) -> list[dict[str, list]]:
+    """What each rank says of each memory: losses, weights, passes, budget, and which passes were checkpointed."""
     (folder / "script.py").write_text(SCRIPT)
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
     done = subprocess.run(
-        [sys.executable, *launcher, "script.py", str(folder), memory],
+        [sys.executable, *launcher, "script.py", str(folder), *memories],
         cwd=folder, capture_output=True, text=True, timeout=200,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
@@ -82,27 +90,34 @@ def ran(folder: Path, ranks: int, memory: str) -> list[list]:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> tuple:
     """(losses, weights) of one rank."""
-    [(losses, weights, *_)] = ran(tmp_path_factory.mktemp("alone"), 1, "plenty")
+    [said] = ran(tmp_path_factory.mktemp("alone"), 1, "plenty")
+    losses, weights, *_ = said["plenty"]
     return losses, weights
 
 
-@pytest.mark.parametrize("memory", [pytest.param("plenty", marks=pytest.mark.long), "lacks"])
-def test_two_ranks_learn_what_one_does(tmp_path, memory, alone):
+@pytest.fixture(scope="module")
+def both(tmp_path_factory) -> tuple:
+    """What two ranks say."""
+    return tuple(ran(tmp_path_factory.mktemp("both"), 2, "plenty", "lacks", "shards"))
+
+
+@pytest.mark.parametrize(("memory", "most"), [("plenty", 150), ("lacks", 75)])
+def test_two_ranks_learn_what_one_does(both, alone, memory, most):
     losses, weights = alone
-    (first, second) = ran(tmp_path, 2, memory)
+    first, second = (said[memory] for said in both)
     for their_losses, their_weights, *_ in (first, second):
         assert their_losses == pytest.approx(losses, abs=1e-5)
         for name, values in weights.items():
             assert their_weights[name] == pytest.approx(values, abs=1e-5), name
     assert losses[-1] < 0.9 * losses[0], "weights moved: the test proves something"
     assert first[2] == 4 < second[2], "one pass an update here, several there"
-    assert first[3] == second[3] == (75 if memory == "lacks" else 150), "ranks agree on the budget"
+    assert first[3] == second[3] == most, "ranks agree on the budget"
 
 
-def test_ranks_in_shards_make_the_same_passes(tmp_path, alone):
+def test_ranks_in_shards_make_the_same_passes(both, alone):
     """One rank has one small pass, the other several, some of which need checkpointing: ZeRO-3 would hang otherwise."""
     losses, _ = alone
-    first, second = ran(tmp_path, 2, "shards")
+    first, second = (said["shards"] for said in both)
     assert first[0] == second[0] == pytest.approx(losses, abs=1e-5)
     assert first[2] < second[2] and first[4] == second[4], "as many passes, alike"
     assert {True, False} >= set(first[4]) and any(first[4])
