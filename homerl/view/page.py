@@ -105,6 +105,8 @@ def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     """Charts of success, reward, outcomes, learning signal and credit, by update."""
     for title, key, share in CURVES:
         yield _line("RLVE", rows, title, key, share)
+    if any(share for _, share in curve(rows, PREFIXED)):
+        yield _line("RLVE", rows, "Prefixed rollouts", PREFIXED, share=True)
     steps, outcomes = outcome_shares(rows)
     areas = charts.stacked_area("Outcome shares by update", steps, outcomes)
     yield Figure("Outcomes", "share of rollouts", areas, tuple(outcomes))
@@ -112,6 +114,7 @@ def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield _heat("Reward", reward_by_step(rows))
 
 
+PREFIXED = "curriculum/prefixed"  # while it falls, so does the success of rollouts
 CURVES = (
     ("Success of rollouts", "success", True),
     ("Reward of rollouts", "reward", False),

@@ -387,6 +387,16 @@ def test_stages_that_have_just_begun(run):
     assert "nan" not in report.page.read_text().lower().replace("nance", "")
 
 
+def test_prefixed_rollouts_have_a_curve_where_there_are_any(run):
+    assert "Prefixed rollouts" not in page_of(write_report(run)).text
+    path = run / "rlve/metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for shares, shown in (([0.0] * len(rows), False), ([0.5 - row["step"] / 240 for row in rows], True)):
+        given = (row | {"curriculum/prefixed": share} for row, share in zip(rows, shares, strict=True))
+        path.write_text("".join(json.dumps(row) + "\n" for row in given))
+        assert ("Prefixed rollouts" in page_of(write_report(run)).text) is shown
+
+
 def test_without_rlve_the_page_shows_sft_and_how_to_go_on(run):
     shutil.rmtree(run / "rlve")
     report = write_report(run)
