@@ -19,7 +19,7 @@ FIRST = ("test_third_world.py", "test_in_tree.py")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for a process or a server."""
+    """One more than there are cores: many tests wait for a process or a server. `scripts/test` allows four."""
     return (os.cpu_count() or 1) + 1
 
 

@@ -114,7 +114,7 @@ def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield _heat("Reward", reward_by_step(rows))
 
 
-PREFIXED = "curriculum/prefixed"  # while it falls, so does the success of rollouts
+PREFIXED = "curriculum/prefixed"  # while it falls, the success of rollouts may fall too
 CURVES = (
     ("Success of rollouts", "success", True),
     ("Reward of rollouts", "reward", False),
