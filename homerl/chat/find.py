@@ -18,6 +18,7 @@ from homerl.chat.session import Session
 from homerl.chat.terms import Partner, Terms
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.serve import trouble
+from homerl.llm.settings import refuse_secret
 from homerl.play.loop import Agent
 from homerl.publish.stages import STAGES
 from homerl.run.bench_command import OF_SERVER
@@ -112,6 +113,7 @@ def _name(model: str) -> str:
 
 def _served(wanted: Wanted) -> str:
     """The name of the model that an endpoint has."""
+    refuse_secret("", wanted.what)
     urls = wanted.what.split(",")
     if wanted.served and (found := trouble(urls[0], "OPENAI_API_KEY")):
         raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")

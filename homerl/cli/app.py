@@ -321,11 +321,11 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
     return load(recipe, overrides)
 
 
-def _agents(model: str, served: str | None, cpu: bool, max_tokens: int) -> tuple[str, Callable[[], Agent]]:
+def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float) -> tuple[str, Callable[[], Agent]]:
     """Agents of a model, for the commands of worlds."""
     from homerl.run.model_agents import agents_of
 
-    return agents_of(model, served, cpu, max_tokens)
+    return agents_of(model, served, cpu, max_tokens, seconds)
 
 
 for world in worlds().values():

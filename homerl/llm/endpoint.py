@@ -136,7 +136,7 @@ class Endpoint:
     async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
         from openai import OpenAIError
 
-        from homerl.llm.completions import in_words, is_away, is_passing
+        from homerl.llm.completions import in_words, is_away, is_passing, kind_of
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
@@ -148,14 +148,14 @@ class Endpoint:
             try:
                 return await self._ask(replica, path, body, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
-                fault = in_words(error)
+                fault, sort = in_words(error, os.environ.get(self.key, "")), kind_of(error)
                 if not is_passing(error):
                     replica.fine()
                     self._heard = self.clock()
-                    raise self._refusal(replica.url, error) from error
+                    raise self._refusal(replica.url, error, fault) from error
                 tries, waits = tries + (not is_away(error)), waits + 1
                 self.usage.retries += 1
-                self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
+                self.usage.faults[sort] = self.usage.faults.get(sort, 0) + 1
                 self._tell(replica.url, begun, fault)
                 await self._wait(replica, waits, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
@@ -168,17 +168,15 @@ class Endpoint:
             self._told = now
             print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault})")
 
-    def _refusal(self, url: str, error: Exception) -> InfraError:
-        from openai import APIStatusError
-
-        from homerl.llm.completions import REFUSING, in_words, is_too_long
+    def _refusal(self, url: str, error: Exception, why: str) -> InfraError:
+        from homerl.llm.completions import REFUSING, is_too_long
 
         if is_too_long(error):
-            return RequestRefused(url, in_words(error), too_long=True)
-        if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
+            return RequestRefused(url, why, too_long=True)
+        if getattr(error, "status_code", None) not in (None, *REFUSING):
             hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
-            return EndpointRejected(f"{url} takes no request: {in_words(error)}; {hint}")
-        return RequestRefused(url, in_words(error))
+            return EndpointRejected(f"{url} takes no request: {why}; {hint}")
+        return RequestRefused(url, why)
 
     def _client(self, url: str) -> AsyncOpenAI:
         from openai import AsyncOpenAI

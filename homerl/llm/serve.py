@@ -27,6 +27,7 @@ from pathlib import Path
 from rich.console import Console
 
 from envs.documents import InputError
+from homerl.llm.reasons import READ, reason_of
 from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
 from homerl.processes.interrupts import stoppable
@@ -170,11 +171,18 @@ def trouble(url: str, key: str | None = None) -> str:
         fetched(f"{url}/models", key)
     except urllib.error.HTTPError as error:
         if error.code >= 500:
-            return f"is out of order (status {error.code})"
+            return f"is out of order ({': '.join(filter(None, [f'status {error.code}', _reason(error)]))})"
         return f"refuses the key in ${key} (status {error.code})" if key and error.code in (401, 403) else ""
     except SILENT:
         return "does not answer"
     return ""
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return reason_of(error.read(READ).decode(errors="replace"))
+    except SILENT:  # it broke off
+        return ""
 
 
 def is_reachable(url: str) -> bool:

@@ -6,11 +6,13 @@ so it is the same whether a model runs at `url` or is served by the run.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from envs.documents import InputError
 from envs.model import Model
 from homerl.play.course import AT_ONCE, Behaviours
 
@@ -19,9 +21,16 @@ TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
 SERVED = {"model", "max_length", "seed", "arguments"}  # the part of `serve` that answers depend on
 
 
-def holds_password(url: str) -> bool:
-    """Whether an address names a user. Addresses are stored and shown, so no key may stand in them."""
-    return urlsplit(url).username is not None
+def holds_secret(url: str) -> bool:
+    """Whether an address names a user or has a query. Addresses are stored and shown, so no key may stand in them."""
+    return re.search(r"[?#]|//[^/]*@", url) is not None
+
+
+def refuse_secret(option: str, urls: str | None) -> None:
+    """Raise `InputError` for an address, or one of several, that an option gives and that may hold a key."""
+    if any(map(holds_secret, (urls or "").split(","))):
+        remedy = "export OPENAI_API_KEY, which is sent to the server"
+        raise InputError("no user, password or query in an address", option, remedy)
 
 
 class ServeSettings(Model):
@@ -72,8 +81,8 @@ class EndpointSettings(Model):
     @classmethod
     def _askable(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         for one in (url,) if isinstance(url, str) else url or ():
-            if holds_password(one):
-                raise ValueError("no user and password in it: export a key, and name its variable in `key`")
+            if holds_secret(one):
+                raise ValueError("no user, password or query in it: export a key, and name its variable in `key`")
             if urlsplit(one).scheme not in ("http", "https"):
                 raise ValueError("an address begins with http:// or https://")
         return url

@@ -22,7 +22,7 @@ from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
-from homerl.llm.settings import holds_password
+from homerl.llm.settings import refuse_secret
 from homerl.play.loop import Policy, User
 from homerl.play.results import read_facts
 from homerl.play.scripted_user import ScriptedUser
@@ -156,8 +156,8 @@ def prepared(settings: BenchRun) -> Prepared:
     """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
     unless these are of the same options and the run goes on from them."""
     refuse_results(settings)
-    refuse_password("--model", settings.model if settings.is_served else None)
-    refuse_password("--user", settings.user)
+    refuse_secret("--model", settings.model if settings.is_served else None)
+    refuse_secret("--user", settings.user)
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
     source = settings.suite
@@ -169,12 +169,6 @@ def prepared(settings: BenchRun) -> Prepared:
     settings = replace(settings, max_tokens=tokens, setting=setting)
     refuse_other_run(settings)
     return Prepared(settings, world, suite, setting)
-
-
-def refuse_password(option: str, urls: str | None) -> None:
-    """Raise `InputError` for an address with a user in it: it is written beside the results, and logged."""
-    if urls and any(map(holds_password, urls.split(","))):
-        raise InputError("no user and password in an address", option, "export OPENAI_API_KEY, which is sent to the server")
 
 
 def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
@@ -279,5 +273,5 @@ def judge_of(url: str | None, model: str | None, votes: int | None, sample: int)
     """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
     if votes is not None and (votes < 1 or votes % 2 == 0):
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
-    refuse_password("--judge", url)
+    refuse_secret("--judge", url)
     return JudgeSettings(url, model or served_model(url), votes, sample) if url else None

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from envs.documents import InputError, near_path
 from envs.messages import Message
-from homerl.llm.endpoint import Endpoint
+from homerl.llm.endpoint import Endpoint, Patience
+from homerl.llm.settings import refuse_secret
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from homerl.agents.policy import PolicyAgent, Sample
     from homerl.agents.transformers_engine import TransformersEngine
 
+SOON = 0.9  # of the time that a person waits, in which a server must have answered
 REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
 
@@ -39,17 +41,20 @@ def is_url(model: str) -> bool:
 
 
 def agents_of(
-    model: str, served: str | None = None, cpu: bool = False, max_tokens: int = 512
+    model: str, served: str | None = None, cpu: bool = False, max_tokens: int = 512, seconds: float = 60
 ) -> tuple[str, Callable[[], Policy]]:
     """The name of a model, and a factory of agents that answer with it at temperature 0; each agent plays one dialogue.
+
+    A server is given up within `seconds`, so that a person who waits for so long still hears why.
 
     Raises `InputError` if there is no such model.
     """
     if is_url(model):
         from homerl.llm.agent import LLMAgent
 
+        refuse_secret("--model", model)
         name = served or served_model(model)
-        endpoint = Endpoint(model.split(","), name)
+        endpoint = Endpoint(model.split(","), name, Patience(timeout=SOON * seconds, deadline=SOON * seconds))
         return name, lambda: LLMAgent(endpoint, 0.0, max_tokens)
     found = loaded(model, cpu)
     return found.name, found.agents(max_tokens)
@@ -199,17 +204,23 @@ def served_model(url: str) -> str:
     """The name of a server's only model. `InputError` if the server has several, or does not say."""
     from openai import APIStatusError, OpenAI, OpenAIError
 
-    from homerl.llm.endpoint import secret
+    from homerl.llm.completions import in_words
+    from homerl.llm.endpoint import UNREADABLE, secret
+    from homerl.llm.reasons import reason_of
 
     try:
-        names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
+        listed = OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()
+        names = [model.id for model in listed]
     except APIStatusError as error:
         keyed = error.status_code in (401, 403)
-        what = f"the server refuses the key (status {error.status_code})" if keyed else f"the server says: {error.message}"
+        what = f"the server {'refuses the key' if keyed else 'lists no models'} ({in_words(error, secret())})"
         remedy = "export OPENAI_API_KEY=..., the key that it wants" if keyed else "the address ends in /v1"
         raise InputError(what, url, remedy) from None
-    except OpenAIError as error:
-        raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
+    except (OpenAIError, ValueError, *UNREADABLE) as error:
+        what = f"the server does not answer ({in_words(error, secret())})"
+        raise InputError(what, url, "is it running? the address ends in /v1") from None
+    if not names and (why := reason_of(listed.model_extra, secret())):
+        raise InputError(f"the server lists no models: {why}", url, "the address ends in /v1")
     if len(names) != 1:
         raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")
     return names[0]

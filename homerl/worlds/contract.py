@@ -99,14 +99,14 @@ class CommandLine:
     model, and raises `InputError` if there is something wrong with it.
 
     `agents` is called with a model (a URL or a folder), the name of a server's model or None, whether to load it on the CPU,
-    and the most tokens of a reply. It returns the model's name and a factory of agents, and raises `InputError` if there is
-    no such model.
+    the most tokens of a reply, and the seconds that a person waits for one. It returns the model's name and a factory of
+    agents, and raises `InputError` if there is no such model.
     """
 
     app: Any
     view: Any
     load_recipe: Callable[[str, Sequence[str]], Any]
-    agents: Callable[[str, str | None, bool, int], tuple[str, Callable[[], Agent]]]
+    agents: Callable[[str, str | None, bool, int, float], tuple[str, Callable[[], Agent]]]
 
 
 class NoBlueprint(Exception):

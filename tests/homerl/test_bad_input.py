@@ -421,7 +421,7 @@ def test_a_server_that_always_fails_stops_the_benchmark_with_its_reason_and_no_s
     Path("many.jsonl").write_text("".join(f"{line}\n" for line in ids))
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
         done = homerl("bench", "run", "many.jsonl", "--model", server.url, "--out", "run", "--at-once", "2")
-    assert done.code == 4 and done.err.startswith("homerl: server: scripted did not answer (status 500): ")
+    assert done.code == 4 and done.err.startswith("homerl: server: scripted did not answer (status 500: out of order): ")
     assert "there is no score" in done.err and "overall" not in done.out and "success" not in done.out
     assert len(list(read_rows("run/results.jsonl"))) < 5, "it stops long before all tasks were tried"
 

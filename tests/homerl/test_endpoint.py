@@ -178,6 +178,19 @@ TOO_LONG = {  # what servers say of a dialogue that is longer than their model t
     "llama.cpp": (400, {"code": 400, "message": "request (4321 tokens) exceeds the available context size (4096 tokens)",
                         "type": "exceed_context_size_error"}),
     "an older llama.cpp": (500, {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}),
+    "ollama": (400, {"message": "prompt too long; exceeded max context length by 225 tokens"}),
+    "lm studio": (400, {"message": "Trying to keep the first 4321 tokens when context the overflows. However, the model is "
+                                   "loaded with context length of only 4096 tokens"}),
+    "tgi": (422, {"message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4321"}),
+    "anthropic": (400, {"type": "invalid_request_error", "message": "prompt is too long: 4321 tokens > 4096 maximum"}),
+    "mistral": (400, {"message": "Prompt contains 4321 tokens, too large for model with 4096 maximum context length"}),
+    "gemini": (400, {"message": "The input token count (4321) exceeds the maximum number of tokens allowed (4096)."}),
+    "groq": (413, {"message": "Request too large: Limit 4096, Requested 4321, please reduce your message size."}),
+    "xai": (400, {"message": "This model's maximum prompt length is 4096 but the request contains 4321 tokens."}),
+    "exllama": (400, {"message": "Prompt length 4321 is greater than max_seq_len 4096"}),
+    "cohere": (400, {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4096"}),
+    "bedrock": (400, {"message": "Input is too long for requested model."}),
+    "a code alone": (500, {"code": "context_length_exceeded"}),
     "homerl": (400, {"message": "the dialogue is longer than the model takes: it has 4321 tokens"}),
 }  # fmt: skip
 
@@ -190,7 +203,16 @@ def test_a_dialogue_that_is_too_long_is_known_by_what_servers_say_of_it(server):
     assert isinstance(error, RequestRefused) and error.too_long and endpoint.usage.retries == 0
 
 
-@pytest.mark.parametrize("reason", ["tool_choice: no such thing", "a parameter is too long"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "tool_choice: no such thing",
+        "a parameter is too long",
+        "max_tokens is too large: this model writes at most 4096 tokens",
+        "name: the input is longer than 64 characters",
+        "max_tokens exceeds the limit of 4096",
+    ],
+)
 def test_no_other_refusal_is_taken_for_one_of_a_long_dialogue(reason):
     with ScriptedServer(faults=Faults(refusals=1.0), reason={"message": reason}) as server:
         (error,), _ = ask(server)
@@ -364,7 +386,7 @@ def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch
         ask(server, patience=Patience(timeout=0.3, deadline=3.0, tries=30))
         told = capsys.readouterr().err.splitlines()
         assert 1 <= len(told) < server.served["errors"], "not for each of the tries"
-    said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500\)"
+    said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500: out of order\)"
     assert all(re.fullmatch(said, line) for line in told)
     monkeypatch.undo()
     with ScriptedServer(faults=Faults(errors=1.0)) as server:

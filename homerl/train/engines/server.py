@@ -38,7 +38,9 @@ LOOKS = 60.0  # seconds to wait for vLLM's report of its settings: it inspects i
 class ServerKeys(Model):
     """The recipe keys of engine `server`."""
 
-    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="Of `server`: its address, as http://host:8000.")
+    url: str | None = Field(
+        None, pattern=r"^https?://[^?#@]*[^/?#@]$", description="Of `server`: its address, as http://host:8000."
+    )
     group_port: int = Field(51216, description="Of `server`: port by which it receives weights.")
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
     deadline: float = Field(

@@ -79,7 +79,7 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         twin, real = _homes(home, ha, token_env, mode)
         for did in allow or ():
             one_of("--allow", did, twin.plan.by_did)
-        name, factory = agents(model, served, cpu, max_tokens)
+        name, factory = agents(model, served, cpu, max_tokens, patience)
         guard = Guard(frozenset(allow or ()))
         house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
