@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from envs.messages import Message
-from homerl.play.faults import TOO_LONG, AgentFault
+from homerl.play.faults import AgentFault, DialogueTooLong
 from homerl.play.messages import IM_END, IM_START, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -132,9 +132,9 @@ class PolicyAgent:
 
 
 def refuse_longer(count: int, longest: int | None) -> None:
-    """Raise `AgentFault` for a dialogue that is longer than the model takes: it would be sampled for long, and in vain."""
+    """Raise `DialogueTooLong` for a dialogue that is longer than the model takes: to sample it would take long, in vain."""
     if longest is not None and count >= longest:
-        raise AgentFault(f"{TOO_LONG}: it has {count} tokens, and the model takes {longest}")
+        raise DialogueTooLong(f"it has {count} tokens, and the model takes {longest}")
 
 
 def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], first: bool) -> str:

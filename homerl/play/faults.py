@@ -65,6 +65,13 @@ class AgentFault(Exception):
     """The agent failed: it looped, flooded or stalled."""
 
 
+class DialogueTooLong(AgentFault):
+    """The dialogue is longer than the agent's model takes; `why` has the numbers."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{TOO_LONG}: {why}")
+
+
 class UserError(Exception):
     """The user simulator left its role.
 

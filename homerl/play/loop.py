@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from homerl.play.episode import Episode
-from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, AgentFault, Boundary, Fault, RequestRefused, fault_of
+from homerl.play.faults import EPISODE_ERRORS, Boundary, DialogueTooLong, Fault, RequestRefused, fault_of
 from homerl.play.messages import json_answer
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -84,7 +84,7 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0, steps:
 async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[Reply]:
     """An agent's candidate messages. A policy gets the observation only, even if it is an oracle as well.
 
-    Raises `AgentFault` if the dialogue is longer than the agent's model takes, be it served or loaded here.
+    Raises `DialogueTooLong` if the dialogue is longer than the agent's model takes, be it served or loaded here.
     """
     try:
         if isinstance(agent, Policy):
@@ -92,7 +92,7 @@ async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[R
         return await agent.consult(episode, n)
     except RequestRefused as error:
         if error.too_long:
-            raise AgentFault(f"{TOO_LONG}: {error.why}") from error
+            raise DialogueTooLong(error.why) from error
         raise
 
 

@@ -29,7 +29,7 @@ from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.translation import domain_of
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import AgentFault, InfraError
+from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.live import UNWRITTEN, LiveSituation, Made, Visit
@@ -110,7 +110,7 @@ class Caretaker:
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
     async def answer(self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays) -> str:
-        """The reply to the last message of a dialogue, which is a person's. Raises `InfraError` if the model fails.
+        """The reply to the last message of a dialogue, which is a person's. If the model fails, the reply says why.
 
         `gone` tells whether the person does not wait any more; who has gone gets nothing carried out.
         """
@@ -139,9 +139,13 @@ class Caretaker:
             self._fail(exchange, error, self.words.say("unlogged", why=reason(error)))
         except GivenUp as error:
             self._fail(exchange, error, self.words.say("late"))
-        except AgentFault as error:
-            self._fail(exchange, error, self.words.say("unable"))
-        except (InfraError, asyncio.CancelledError) as error:
+        except DialogueTooLong as error:
+            self._fail(exchange, error, self.words.say("too_long"))
+            log.warning("%s", error)
+        except (AgentFault, InfraError) as error:
+            self._fail(exchange, error, self.words.say("silent", why=reason(error)))
+            log.warning("the model did not answer: %s", error)
+        except asyncio.CancelledError as error:
             self._fail(exchange, error, "")
             raise
         except Exception as error:  # a fault of this program: what was done until then is logged and told all the same

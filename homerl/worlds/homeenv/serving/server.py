@@ -13,12 +13,11 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from envs.documents import InputError
 from envs.messages import Message, text_message
-from homerl.play.faults import InfraError
 from homerl.web.address import Address
 from homerl.web.completions import completion, models
 from homerl.web.door import BadRequest, admit, body_of, refused
@@ -40,7 +39,7 @@ class Endpoint:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/", self._page),
             ],
-            exception_handlers={BadRequest: refused, InfraError: _failed, InputError: _unreadable},
+            exception_handlers={BadRequest: refused, InputError: _unreadable},
         )
 
     async def _models(self, request: Request) -> Response:
@@ -80,10 +79,6 @@ def _text(content: Any) -> str:
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
     return " ".join(text for text in texts if isinstance(text, str)).strip()
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": {"message": f"the model did not answer: {error}", "type": "server_error"}}, 503)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

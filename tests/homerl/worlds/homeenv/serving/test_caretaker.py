@@ -6,12 +6,14 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from scripted_server import Faults, ScriptedServer
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
 from envs.documents import InputError
 from envs.messages import call_message, tool_call
-from homerl.play.faults import InfraError
+from homerl.llm.agent import LLMAgent
+from homerl.llm.endpoint import Endpoint, Patience
 from homerl.worlds.homeenv.serving import caretaker as module
 from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.guard import is_guarded
@@ -154,18 +156,26 @@ def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
     assert entry.outcome == "partly" and "hung up" in (entry.error or "")
 
 
-def test_a_model_that_fails_is_logged_and_raised(serve, home):
-    class Fails:
-        name = "fails"
-
-        async def propose(self, observation, n=1):
-            raise InfraError("the server is down")
-
-    served = serve("act")
-    served.caretaker.agents = Fails
-    with pytest.raises(InfraError):
-        asyncio.run(served.caretaker.answer([{"role": "user", "content": "hi"}]))
-    assert served.journal.entries()[0].error == "the server is down"
+@pytest.mark.parametrize(
+    ("status", "reason", "language", "told", "logged"),
+    [
+        (400, "request (9000 tokens) exceeds the available context size (4096 tokens)", "en", "list of this home's devices",
+         "9000 tokens"),
+        (400, "request (9000 tokens) exceeds the available context size (4096 tokens)", "zh", "设备清单", "9000 tokens"),
+        (400, "tools need --jinja", "en", "tools need --jinja", "tools need --jinja"),
+        (401, "no such key", "zh", "no such key", "OPENAI_API_KEY"),
+        (500, "the GPU is lost", "en", "the GPU is lost", "status 500"),
+    ],
+)  # fmt: skip
+def test_why_the_model_does_not_answer_is_told_and_logged(serve, monkeypatch, status, reason, language, told, logged):
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
+    served = serve("act", language=language)
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=status, reason={"message": reason}) as server:
+        served.caretaker.agents = lambda: LLMAgent(Endpoint([server.url], "scripted", Patience(5, 5, 2)))
+        reply = served.say("is the light on?")
+    (entry,) = served.journal.entries()
+    assert told in reply and logged in (entry.error or "") and entry.outcome == "failed"
+    assert reply != served.caretaker.words.say("unable")
 
 
 # Guarded devices
