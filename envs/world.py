@@ -23,6 +23,14 @@ SCALARS = (int, float, type(None))
 OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
 
 
+def too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
+    """Whether a value of JSON has more than so many levels."""
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return not levels or any(too_deep(item, levels - 1) for item in inner)
+
+
 def as_action(tool: str, arguments: Mapping[str, Any], takes_name: bool) -> dict[str, Any]:
     """A tool call as an action. `takes_name` says whether the tool has an argument `name`; any other is ignored."""
     own = {OWN_NAME: arguments["name"]} if takes_name and "name" in arguments else {}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
+COLDEST = 1e-4  # temperature; at a lower one, which is as good as greedy, logits leave the range of their numbers
 FEW = 8  # rows of a batch: a pass over so many takes about as long as one over a single row
 Prompt = tuple[int, ...]
 
@@ -44,7 +45,8 @@ class TransformersEngine:
     ) -> None:  # fmt: skip
         """`held` is the cache of another engine that samples from the same model."""
         self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
-        self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
+        self.max_tokens, self.batch, self.version = max_tokens, batch, version
+        self.temperature = temperature if temperature >= COLDEST else 0.0
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
         self.held = DialogueCache(2 * batch) if held is None else held

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.messages import Message, tool_call
-from envs.world import MOST_LEVELS, MOST_TEXT, Action, ToolCall
+from envs.world import MOST_TEXT, Action, ToolCall, too_deep
 from homerl.language import signs
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
@@ -102,7 +102,7 @@ def as_call(action: Action) -> ToolCall:
 
 
 def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(name, {} if _too_deep(arguments) else arguments)
+    return ToolCall(name, {} if too_deep(arguments) else arguments)
 
 
 def _arguments(text: Any) -> dict[str, Any]:
@@ -112,13 +112,6 @@ def _arguments(text: Any) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}
-
-
-def _too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
-    if not isinstance(value, (dict, list)):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return not levels or any(_too_deep(item, levels - 1) for item in inner)
 
 
 @dataclass(frozen=True)
@@ -231,6 +224,6 @@ def _word(name: Any) -> str:
 def _object(arguments: Any) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise TypeError("arguments must be an object")
-    if _too_deep(arguments):  # what was read here might not be read again where the stack is deeper
+    if too_deep(arguments):  # what was read here might not be read again where the stack is deeper
         raise RecursionError
     return arguments

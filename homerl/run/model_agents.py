@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from envs.documents import InputError, near_path
 from envs.messages import Message
@@ -28,9 +28,10 @@ from homerl.train.sizes import holds_model
 
 if TYPE_CHECKING:
     from homerl.agents.guest import GuestAgent
-    from homerl.agents.policy import PolicyAgent, Sample
+    from homerl.agents.policy import PolicyAgent
     from homerl.agents.transformers_engine import TransformersEngine
 
+T = TypeVar("T")
 SOON = 0.9  # of the time that a person waits, in which a server must have answered
 REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
@@ -77,7 +78,7 @@ class Loaded:
         from homerl.agents.guest import agents_with
 
         engine = self.engine.sampling(max_tokens, temperature, seed)
-        fresh = agents_with(engine, self.tokenizer, self.engine.engine.longest)
+        fresh = agents_with(engine.engine, self.tokenizer, self.engine.engine.longest)
         return lambda: GoingOn(fresh, engine, self.made)
 
 
@@ -95,12 +96,15 @@ class GoingOn:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The next message. Raises what the agent raises."""
+        return await self.engine.run(lambda: self._propose(observation, n))
+
+    async def _propose(self, observation: Observation, n: int) -> Sequence[Reply]:
         from homerl.agents.policy import PolicyAgent
 
         messages = observation.messages
         said = max((at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1)
         known = self.made.get(_key(messages[: said + 1], observation.tools))
-        agent = known.fork(self.engine) if known else self.fresh()
+        agent = known.fork(self.engine.engine) if known else self.fresh()
         (reply,) = await agent.propose(observation, n)
         if not isinstance(agent, PolicyAgent):
             return [reply]
@@ -125,9 +129,10 @@ def loaded(model: str, cpu: bool, name: str | None = None) -> Loaded:
 
 
 class InThread:
-    """An engine that samples in a thread of its own, so that whoever serves it stays awake.
+    """An engine whose agents work in a thread of its own, so that whoever serves them stays awake.
 
-    One sample is made at a time. One that nobody waits for any more ends with its next token.
+    One agent works at a time: it writes its prompt, samples and reads. A sample that nobody waits for any more ends with its
+    next token.
     """
 
     def __init__(self, engine: TransformersEngine, seed: int | None = None, thread: Executor | None = None) -> None:
@@ -139,21 +144,21 @@ class InThread:
         engine = type(own)(own.model, own.tokenizer, max_tokens, temperature, batch=1, held=own.held)
         return InThread(engine, seed, self._thread)
 
-    async def sample(self, prompt: Sequence[int]) -> Sample:
-        """Sample once the thread is free."""
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What comes of the work of an agent of this engine, once the thread is free for it."""
         gone = Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._sample, tuple(prompt), gone)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, gone)
         finally:
             gone.set()
 
-    def _sample(self, prompt: Sequence[int], gone: Event) -> Sample:
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], gone: Event) -> T:
         import torch
 
         if self.seed is not None:
             torch.manual_seed(self.seed)
         self.engine.stopped = gone.is_set
-        return asyncio.run(self.engine.sample(prompt))
+        return asyncio.run(work())
 
 
 def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--model") -> None:

@@ -6,25 +6,29 @@ words of an earlier message that has calls, escapes in calls what is not ASCII, 
 wrote, and lists the models of the hub's cache and not its own.
 
 Invariants: messages are sampled one after the other; one for a client that has hung up is left; it admits whom
-`homerl.web.door` admits.
+`homerl.web.door` admits; what is wrong with a request is told with the status 400, before anything is sampled.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from jinja2 import TemplateError
+from pydantic import Field, ValidationError, field_validator
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from envs.model import Model
+from envs.world import too_deep
 from homerl.play.faults import AgentFault
+from homerl.play.messages import plain_text
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.run.model_agents import Loaded
@@ -35,32 +39,84 @@ from homerl.web.door import BadRequest, admit, body_of, refused
 LOOK = 0.5  # seconds between looks whether the client is still there
 
 
-class Asked(Model):
-    """The fields of a request that are followed; others are left aside."""
+class Given(Model):
+    """A part of a request, of which some fields are followed; others are left aside. No value is taken for another type."""
 
-    model_config = Model.model_config | {"extra": "ignore"}
+    model_config = Model.model_config | {"extra": "ignore", "strict": True}
 
-    messages: tuple[dict[str, Any], ...] = Field(min_length=1)
-    tools: tuple[dict[str, Any], ...] = ()
+
+class Text(Given):
+    """A part of a content: the model reads text alone."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Made(Given):
+    """What a call of an earlier message calls, with its arguments as JSON."""
+
+    name: str
+    arguments: str
+
+    @field_validator("arguments")
+    @classmethod
+    def _object(cls, arguments: str) -> str:
+        if not isinstance(parsed(arguments), dict):
+            raise ValueError("arguments are a JSON object, as text")
+        return arguments
+
+
+class Call(Given):
+    """A call of an earlier message."""
+
+    type: Literal["function"] = "function"
+    id: str | None = None
+    function: Made
+
+
+class Said(Given):
+    """A message of the dialogue."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | list[Text] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message with its content as one text, as chat templates take it."""
+        content = self.content
+        text = "".join(part.text for part in content) if isinstance(content, list) else content or ""
+        return self.model_dump(exclude_none=True, exclude={"content"}) | {"content": text}
+
+
+class Function(Given):
+    """What a tool is called, and which arguments it takes."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(Given):
+    """A tool that the model may call. It is shown to the model as it was sent."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class Asked(Given):
+    """A request."""
+
+    messages: list[Said] = Field(min_length=1)
+    tools: list[Tool] = []
     temperature: float = Field(0.0, ge=0)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    seed: int | None = None
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     n: int = Field(1, ge=1, le=1)
     stream: bool = False
-
-    @property
-    def observation(self) -> Observation:
-        """The dialogue and the tools as an agent sees them."""
-        return Observation("request", tuple(map(plain, self.messages)), self.tools)
-
-
-def plain(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message with its content as one text, as chat templates take it."""
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    return {**message, "content": content or ""}
 
 
 @dataclass(frozen=True)
@@ -82,30 +138,45 @@ class ModelServer:
 
     async def _chat(self, request: Request) -> Response:
         admit(request, self.address)
-        asked = read(await body_of(request))
-        most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
+        body = await body_of(request)
+        asked = read(body)
+        observation = Observation("request", tuple(said.message for said in asked.messages), tuple(body.get("tools") or ()))
+        most = self._most(asked)
         agent = self.model.agents(most, asked.temperature, asked.seed)()
         try:
-            reply: Reply | None = await _unless_gone(request, agent.propose(asked.observation))
-        except AgentFault as error:  # the dialogue is too long
-            raise BadRequest(400, str(error)) from None
+            reply: Reply | None = await _unless_gone(request, agent.propose(observation))
+        except (AgentFault, TemplateError) as error:  # the dialogue is too long, or the model's template takes none like it
+            raise BadRequest(400, plain_text(str(error))) from None
         if reply is None:
             return Response(status_code=499)
         tokens = reply.prompt_tokens, reply.tokens
         return completion(self.model.name, _with_ids(reply.message), asked.stream, tokens, reply.tokens >= most)
 
+    def _most(self, asked: Asked) -> int:
+        """The most tokens of the answer: never more than the model takes in all."""
+        most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
+        return min(most, self.model.engine.engine.longest or most)
+
 
 def read(body: Mapping[str, Any]) -> Asked:
     """The request, or `BadRequest` with the first thing that is wrong with it."""
-    given = {key: value for key, value in body.items() if value is not None}
     try:
-        asked = Asked.model_validate(given)
+        json.dumps(body, ensure_ascii=False).encode()
+        return Asked.model_validate({key: value for key, value in body.items() if value is not None})
+    except UnicodeEncodeError:
+        raise BadRequest(400, "a text has half of a surrogate pair") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise BadRequest(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    if any(message.get("role") not in ("system", "user", "assistant", "tool") for message in asked.messages):
-        raise BadRequest(400, "messages: a role is system, user, assistant or tool")
-    return asked
+
+
+def parsed(text: str) -> Any:
+    """The JSON of a text that is not nested too deeply; None for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return None if too_deep(value) else value
 
 
 async def _unless_gone(request: Request, proposing: Any) -> Reply | None:

@@ -15,12 +15,14 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from envs.world import too_deep
 from homerl.web.address import Address, is_loopback
 
 LONGEST = 200_000  # bytes of a request
+DEEPEST = 64  # levels of its JSON
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]@:/\s]+))(?::\d+)?", re.IGNORECASE)  # as the header has it
 
 
@@ -73,14 +75,19 @@ async def body_of(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest(415, "the content type must be application/json")
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LONGEST:
-            raise BadRequest(413, f"a request has at most {LONGEST} bytes")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > LONGEST:
+                raise BadRequest(413, f"a request has at most {LONGEST} bytes")
+    except ClientDisconnect:  # nobody hears the answer
+        raise BadRequest(400, "the body is not whole") from None
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise BadRequest(400, "the body is not a JSON object")
+    if too_deep(body, DEEPEST):
+        raise BadRequest(400, f"the body is nested more than {DEEPEST} levels deep")
     return body

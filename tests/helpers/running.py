@@ -6,15 +6,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
+
+from homerl.web.serving import configured
 
 
 @contextmanager
-def running(app: Starlette) -> Iterator[int]:
-    """The port, while the application runs."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
+def running(app: Any) -> Iterator[int]:
+    """The port, while the application runs as the commands serve it."""
+    config = configured(app)
+    config.port, config.timeout_graceful_shutdown = 0, 1
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

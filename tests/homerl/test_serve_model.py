@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import logging
+import math
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +94,9 @@ class Scripted:
     def sampling(self, *_: Any) -> Scripted:
         return self
 
+    async def run(self, work: Callable[[], Any]) -> Any:
+        return await work()
+
     async def sample(self, prompt: Sequence[int]) -> Sample:
         ids = (*self.tokenizer.encode(self.text, add_special_tokens=False), self.tokenizer.eos_token_id)
         return Sample(ids, (0.0,) * len(ids))
@@ -146,6 +154,135 @@ def test_a_bad_request_is_refused_with_its_reason(port: int, body: dict[str, Any
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     assert answer.status == 400 and words in json.loads(answer.read())["error"]["message"]
+
+
+def post(port: int, body: Any, connection: http.client.HTTPConnection | None = None) -> tuple[int, dict[str, Any]]:
+    """The status of the answer to a body, and the answer, if it is not streamed."""
+    connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    text = answer.read()
+    return answer.status, {} if text.startswith(b"data: ") else json.loads(text)
+
+
+JUNK = [
+    None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e-300, 1e-45, 1e300, 10**18, 10**26, -(10**26), 10**4000, math.nan, math.inf,
+    -math.inf, "", "x", "5", "true", "null", "\ud800", "\udc00x", "\0", "{", "é灯", "<|im_end|>", "{{ x }}", "[1]", [], [[]],
+    [None], ["x"], [1], [{}], ["\ud800"], {}, {"a": 1}, {"\ud800": 1}, {"role": "user"}, {"type": "text", "text": "x"},
+    [{"type": "text", "text": 5}], [{"type": "image_url", "image_url": {"url": "x"}}], [[[[[[[["deep"]]]]]]]],
+]  # fmt: skip
+MADE = {"id": "call_0", "type": "function", "function": {"name": "query_status", "arguments": '{"did": "1"}'}}
+GOOD: dict[str, Any] = {
+    "model": "x", "max_tokens": 2, "max_completion_tokens": 2, "temperature": 0.5, "seed": 3, "n": 1, "stream": False,
+    "stop": None, "logprobs": False, "top_p": 1.0, "tool_choice": "auto", "user": "me",
+    "messages": [
+        {"role": "system", "content": "You run a home."},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}], "name": "me"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [MADE]},
+        {"role": "tool", "content": "on", "tool_call_id": "call_0"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "query_status", "description": "Looks.", "parameters": {"a": "b"}}}],
+}  # fmt: skip
+
+
+def short(folder: Path) -> Loaded:
+    """A model that takes few tokens."""
+    model = loaded(str(folder), cpu=True)
+    model.engine.engine.model.config.max_position_embeddings = 300
+    return model
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all parts of a value of JSON."""
+    if path:
+        yield path
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(part, (*path, key))
+
+
+def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of a body with another value at a path."""
+    if not path:
+        return value
+    copied = dict(body) if isinstance(body, dict) else list(body)
+    copied[path[0]] = put(body[path[0]], path[1:], value)
+    return copied
+
+
+def test_no_request_however_odd_is_a_fault_of_the_server(tiny: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(ModelServer(short(tiny), Address(), max_tokens=2).app()) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for path, value in product(places(GOOD), JUNK):
+            status, answer = post(port, put(GOOD, path, value), connection)
+            assert status in (200, 400), (path, value, answer)
+            assert status == 200 or (answer["error"]["message"] and answer["error"]["type"] == "invalid_request_error")
+        assert post(port, GOOD)[0] == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("messages", 1, "content"), "hi \ud800", "surrogate"),
+        (("messages", 1, "content"), 5, "messages.1.content"),
+        (("messages", 1, "content"), {"a": 1}, "messages.1.content"),
+        (("messages", 1, "content", 0, "text"), 5, "messages.1.content"),
+        (("messages", 1, "content", 0, "type"), "image_url", "messages.1.content"),
+        (("messages", 2, "tool_calls"), "junk", "messages.2.tool_calls"),
+        (("messages", 2, "tool_calls", 0), 1, "messages.2.tool_calls.0"),
+        (("messages", 2, "tool_calls", 0, "function", "arguments"), "[1]", "JSON object"),
+        (("messages", 2, "tool_calls", 0, "function", "arguments"), "[" * 9000, "JSON object"),
+        (("seed",), 10**26, "seed"), (("stream",), "yes", "stream"), (("max_tokens",), "5", "max_tokens"),
+        (("max_tokens",), True, "max_tokens"), (("temperature",), math.nan, "temperature"),
+        (("tools", 0, "function", "parameters"), "x", "tools.0.function.parameters"),
+        (("tools", 0, "function", "parameters"), {"enum": ["\ud800"]}, "surrogate"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_request_is_named(port: int, path: tuple[Any, ...], value: Any, words: str) -> None:
+    status, answer = post(port, put(GOOD, path, value))
+    assert status == 400 and words in answer["error"]["message"]
+
+
+def test_a_body_that_is_nested_without_end_is_refused(port: int) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    assert post(port, GOOD | {"metadata": deep})[0] == 400
+
+
+def test_a_temperature_next_to_nothing_is_greedy(port: int) -> None:
+    texts = [post(port, GOOD | {"temperature": t, "max_tokens": 20})[1]["choices"] for t in (0, 1e-300, 1e-30, 1e-6)]
+    assert texts[0] == texts[1] == texts[2] == texts[3]
+
+
+def test_an_answer_is_never_longer_than_the_model_takes(tiny: Path) -> None:
+    with running(ModelServer(short(tiny), Address()).app()) as port:
+        status, answer = post(port, {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 10**30})
+    assert status == 200 and answer["usage"]["completion_tokens"] <= 300
+
+
+STRICT = "{{ raise_exception('roles must alternate') if messages|length > 1 }}{{ messages[0].content }}"
+
+
+def test_what_a_models_own_template_does_not_take_is_refused_in_its_words(tiny: Path) -> None:
+    model = loaded(str(tiny), cpu=True)
+    model.tokenizer.chat_template = STRICT
+    said = {"role": "user", "content": "hi"}
+    with running(ModelServer(model, Address(), max_tokens=2).app()) as port:
+        assert post(port, {"messages": [said]})[0] == 200
+        status, answer = post(port, {"messages": [said, said]})
+    assert status == 400 and answer["error"]["message"] == "roles must alternate"
+
+
+def test_a_client_that_hangs_up_leaves_no_trace(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 400}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for sent in (body, body[:9], b""):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + sent)
+            time.sleep(0.2)
+    assert post(port, GOOD)[0] == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.mark.long

@@ -25,10 +25,10 @@ from envs.documents import InputError
 from envs.homeenv.env import HomeEnv
 from envs.world import WorldError, as_action
 from homerl import __version__
+from homerl.web.serving import serve as serve_app
 from homerl.worlds.homeenv.messages import system_prompt
 
 try:
-    import uvicorn
     from mcp import MCPError, types
     from mcp.server import Server, ServerRequestContext
     from mcp.server.context import CallNext, HandlerResult
@@ -181,8 +181,7 @@ async def _serve_stdio(server: Server) -> None:
 
 
 async def _serve_http(server: Server, listener: socket.socket) -> None:
-    config = uvicorn.Config(server.streamable_http_app(host=HOST), log_config=None, timeout_graceful_shutdown=1)
-    await uvicorn.Server(config).serve(sockets=[listener])
+    await serve_app(server.streamable_http_app(host=HOST), listener)
 
 
 def _listen(port: int) -> socket.socket:
