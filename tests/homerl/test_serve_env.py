@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import http.client
 import json
 import re
 import signal
@@ -335,3 +336,20 @@ def test_without_the_package_the_command_says_how_to_get_it():
     assert done.returncode == 2 and done.stdout == ""
     assert "the package mcp is not installed" in done.stderr and "pip install 'homerl[mcp]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_client_that_hangs_up_leaves_no_trace_and_junk_is_refused(home_file):
+    with over_http(home_file) as (served, url):
+        port = int(re.search(r":(\d+)/", url)[1])
+        head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+        for sent in ("", "POST /mcp HT", head, head + "Accept: application/json, text/event-stream\r\n\r\n{"):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+                connection.sendall(sent.encode())
+                time.sleep(0.2)
+        accepts = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        for body in (b"{", b"[]", b"\xff", b"[" * 90_000, b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "tools/list"}'):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("POST", "/mcp", body, accepts)
+            assert connection.getresponse().status == 400
+        served.send_signal(signal.SIGTERM)
+        assert "Traceback" not in served.communicate(timeout=30)[1]

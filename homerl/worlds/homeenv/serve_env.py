@@ -34,6 +34,7 @@ try:
     from mcp.server.context import CallNext, HandlerResult
     from mcp.server.stdio import stdio_server
     from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+    from starlette.requests import ClientDisconnect
 except ModuleNotFoundError as missing:
     raise InputError(
         f"the package {missing.name} is not installed", where="serve-env", remedy="pip install 'homerl[mcp]'"
@@ -164,6 +165,7 @@ def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_t
     Raises `InputError` if the port cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_hang_up)
     server = HomeServer(env, show_tasks).server()
     if transport == "http":
         listener = _listen(port)
@@ -173,6 +175,11 @@ def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_t
     else:
         _on_stop_signals(lambda *_: os._exit(0))  # a thread that reads stdin would block a normal exit
         anyio.run(_serve_stdio, server)
+
+
+def _is_no_hang_up(record: logging.LogRecord) -> bool:
+    """Whether a record is of anything but a client that hung up before its request was whole."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
 async def _serve_stdio(server: Server) -> None:

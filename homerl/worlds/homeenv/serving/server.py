@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,8 +49,11 @@ class Endpoint:
 
     async def _page(self, request: Request) -> Response:
         admit(request, self.address, browser=True)
+        return HTMLResponse(await asyncio.to_thread(self._drawn))  # a long log takes long
+
+    def _drawn(self) -> str:
         log = self.caretaker.journal.log()
-        return HTMLResponse(journal_page(log.entries, log.damaged))
+        return journal_page(log.entries, log.damaged)
 
     async def _chat(self, request: Request) -> Response:
         admit(request, self.address)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import http.client
 import json
+import logging
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from dataclasses import replace
 import openai
 import pytest
 from running import running as running_at
-from serving import call_of, device_of
+from serving import Says, call_of, device_of
 
 from envs.documents import InputError
 from homerl.play.situation import Reply
@@ -93,6 +94,34 @@ def test_what_is_refused_does_nothing(running, body, headers, status):
     served, _, port = running
     assert post(port, body, headers) == status
     assert not served.real.made and not served.journal.entries()
+
+
+ODD = [
+    None, True, 5, -1, 0.5, 1e300, 10**30, float("nan"), "", "x", "\ud800", "<|im_end|>", "{{ x }}", [], [None], [5], [[]],
+    ["x"], {}, {"\ud800": 5}, [{"type": "text"}], [{"type": "text", "text": 5}], [{"type": "text", "text": "\ud800"}],
+]  # fmt: skip
+
+
+def test_no_request_however_odd_is_a_fault_of_the_server(serve, caplog):
+    served = serve("shadow")
+    served.caretaker.agents = lambda: Says("Hello.")
+    good = {"model": "x", "stream": False, "temperature": 1, "messages": [{"role": "user", "content": "hi"}]}
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+        for odd in ODD:
+            said = [
+                {"role": odd, "content": "hi"},
+                {"role": "user", "content": odd},
+                {"role": "user", "content": odd, "name": odd},
+            ]
+            bodies = [
+                good | {"messages": odd},
+                *(good | {"messages": [one]} for one in (odd, *said)),
+                good | {"stream": odd},
+            ]
+            for body in (*bodies, good | {"temperature": odd}, good | {"messages": [{}, *good["messages"]], "tools": odd}):
+                assert post(port, json.dumps(body).encode(), JSON) in (200, 400), body
+        assert post(port, json.dumps(good).encode(), JSON) == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_a_key_is_needed_outside_of_this_machine(serve):
