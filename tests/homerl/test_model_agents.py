@@ -57,19 +57,19 @@ def test_a_dialogue_goes_on_with_the_tokens_that_were_sampled(model: Any, tokeni
     """One agent keeps its tokens. Agents that are sent the whole dialogue again say the same."""
     found = Loaded("tiny", InThread(TransformersEngine(model, tokenizer, 1)), tokenizer)
 
-    def talk(agent: Callable[[], Any]) -> list[str]:
+    def talk(propose: Callable[[Observation], Any]) -> list[str]:
         messages: tuple[Message, ...] = ({"role": "system", "content": "a home"},)
         for turn in range(4):
             messages = (*messages, {"role": "user", "content": f"sentence {turn}"})
-            (reply,) = asyncio.run(agent().propose(Observation("x", messages, ())))
+            (reply,) = asyncio.run(propose(Observation("x", messages, ())))
             messages = (*messages, reply.message)
         return [message["content"] for message in messages if message["role"] == "assistant"]
 
     engine = found.engine.sampling(12, 1.5, 3)
-    one = PolicyAgent(engine, tokenizer)
-    expected = talk(lambda: one)
-    assert talk(found.agents(12, 1.5, 3)) == expected
-    assert talk(lambda: PolicyAgent(engine, tokenizer)) != expected  # text alone was tokenised otherwise
+    one, fresh = PolicyAgent(engine.engine, tokenizer), lambda: PolicyAgent(engine.engine, tokenizer)
+    expected = talk(lambda seen: engine.run(lambda: one.propose(seen)))
+    assert talk(lambda seen: found.agents(12, 1.5, 3)().propose(seen)) == expected
+    assert talk(lambda seen: engine.run(lambda: fresh().propose(seen))) != expected  # text alone was tokenised otherwise
 
 
 def test_a_sample_that_nobody_waits_for_ends(tiny: Path) -> None:
