@@ -25,7 +25,7 @@ from websockets.asyncio.client import connect as opening
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from homerl.homeassistant.errors import HomeAssistantError, Unreachable
-from homerl.homeassistant.listing import ENTRIES, PLAIN, SERVICES, Listing
+from homerl.homeassistant.listing import ASSIST, ENTRIES, EXPOSED, PLAIN, SERVICES, Listing
 
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
 ADDRESS = re.compile(r"https?://([^@:/?#\[\]\s]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
@@ -97,6 +97,15 @@ class Client:
     async def states(self) -> list[dict[str, Any]]:
         """The state of every entity."""
         return list(await self.call("get_states"))
+
+    async def exposed(self) -> frozenset[str]:
+        """The entities of which Home Assistant says that they are exposed to Assist."""
+        answer = await self.call(EXPOSED)
+        try:
+            return frozenset(name for name, to in answer["exposed_entities"].items() if to.get(ASSIST))
+        except (TypeError, KeyError, AttributeError):
+            what = f"{self.url} answered `{EXPOSED}` with what is no list of entities. Is a proxy in between?"
+            raise HomeAssistantError(what, EXPOSED) from None
 
     async def call_service(
         self, domain: str, service: str, data: Mapping[str, Any] | None = None, target: Mapping[str, Any] | None = None,

@@ -2,12 +2,17 @@
 
 Home Assistant writes down for each entity whether it is exposed when Assist first asks. Until then its defaults hold.
 
-Invariant: what is hidden, or made for configuration and diagnosis, is exposed only where the owner says so.
+Invariants: an import and a served home follow the same rule; what is hidden, or made for configuration and diagnosis, is
+exposed only where the owner says so.
 """
 
 from __future__ import annotations
 
-from homerl.homeassistant.listing import ASSIST, ENTRIES, EXPOSED, Entity, Listing
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from homerl.homeassistant.client import Client
+from homerl.homeassistant.listing import ASSIST, CONFIG, DEVICES, ENTRIES, EXPOSED, SERVICES, STATES, Entity, Listing
 
 DOMAINS = frozenset(
     "climate cover fan humidifier light media_player scene switch todo vacuum water_heater".split()
@@ -22,16 +27,34 @@ CLASSES = {
 
 def selected(listing: Listing, everything: bool = False) -> tuple[Entity, ...]:
     """The entities to import: those exposed to Assist, or every one."""
-    return tuple(entity for entity in listing.entities if everything or _exposed(listing, entity))
+    if everything:
+        return listing.entities
+    known = frozenset(name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST))
+    said = {name: _said(entry) for name, entry in listing.sources[ENTRIES].items()}
+    asked = known or any(one is not None for one in said.values())
+
+    def exposed(entity: Entity) -> bool:
+        own = said.get(entity.entity_id)
+        return own if own is not None else entity.entity_id in known if asked else _by_default(entity)
+
+    return tuple(filter(exposed, listing.entities))
 
 
-def _exposed(listing: Listing, entity: Entity) -> bool:
-    entry = listing.sources[ENTRIES].get(entity.entity_id) or {}
-    said = ((entry.get("options") or {}).get(ASSIST) or {}).get("should_expose")
-    if said is not None:
-        return bool(said)
-    known = {name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST)}
-    return entity.entity_id in known if known else _by_default(entity)
+async def withdrawn(client: Client, dids: Collection[str], states: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The devices of a home that are not exposed to Assist now. Raises `HomeAssistantError` if that cannot be read."""
+    if listed := await client.exposed():
+        return frozenset(dids) - listed
+    sources = {  # either Assist was never asked, or nothing is exposed any more: of what is registered, its entry tells
+        ENTRIES: await client.call(ENTRIES, entity_ids=[*dids]), STATES: [row for row in states if row["entity_id"] in dids],
+        EXPOSED: {"exposed_entities": {}}, DEVICES: [], SERVICES: {}, CONFIG: {},
+    }  # fmt: skip
+    return frozenset(dids) - {one.entity_id for one in selected(Listing(version=client.version, sources=sources))}
+
+
+def _said(entry: Mapping[str, Any] | None) -> bool | None:
+    """What the owner has said of an entity; None for nothing."""
+    said = (((entry or {}).get("options") or {}).get(ASSIST) or {}).get("should_expose")
+    return None if said is None else bool(said)
 
 
 def _by_default(entity: Entity) -> bool:

@@ -36,7 +36,7 @@ from homerl.worlds.homeenv.live import UNWRITTEN, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import called, compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
-from homerl.worlds.homeenv.serving.guard import Guard, unseen_groups
+from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.hiding import password_fields, secrets_of, secrets_said
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.telling import Telling, reason
@@ -60,7 +60,7 @@ class RealHome(Protocol):
     """The home outside. Both methods raise `HomeAssistantError`."""
 
     async def refreshed(self, twin: Home) -> Home:
-        """The twin with the states that the real home has now."""
+        """The twin with the states that the real home has now, without the devices that it does not show any more."""
 
     async def carry_out(self, twin: Home, made: Made) -> None:
         """Make a call in the real home."""
@@ -105,7 +105,7 @@ class Caretaker:
         self.home = home.fork()
         self.home.rules += hidden_rules(home)
         self.words = Words(house.language)
-        self._guard = replace(house.guard, unseen=unseen_groups(home))
+        self._guard = house.guard.knowing(home)
         self._telling = Telling(self.words, home.plan)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 

@@ -14,6 +14,8 @@ from envs.homeenv.plan import Plan
 from envs.homeenv.rules import Rule
 from envs.homeenv.state import Change
 from envs.homeenv.types import NUMBERS, ValueType
+from homerl.homeassistant.agreement import PRESSED
+from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 
@@ -127,11 +129,11 @@ def _driven(rules: Iterable[Rule]) -> set[str]:
 
 
 def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
-    """A change with what the home has come to, unless it is hidden: the home does not tell.
+    """A change with what the home has come to, unless it is hidden, withdrawn, or a press: the home does not tell.
 
     Devices round numbers in their own way, so one that is nearly as it should be is no difference.
     """
-    if change.hidden:
+    if change.hidden or is_press(change) or change.did not in home.plan.by_did:
         return change
     kind = home.plan.slots[home.plan.slot_of(change.did, change.path)].type
     actual = home.get(change.did, change.path)
@@ -165,6 +167,11 @@ def asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
     """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
     name = change.path.rpartition(".")[2]
     return is_main(change) or any(one.did == change.did and name in one.arguments for one in made)
+
+
+def is_press(change: ChangeRecord) -> bool:
+    """Whether a change counts a press: the real home shows when the last one was, and not how many there were."""
+    return domain_of(change.did) in PRESSED
 
 
 def is_main(change: ChangeRecord) -> bool:

@@ -14,8 +14,10 @@ from pydantic import SecretStr
 from envs.homeenv.home import Home
 from homerl.homeassistant.client import PATIENCE, connect
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.exposure import withdrawn
 from homerl.homeassistant.translation import refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.withdrawing import without
 
 GREETING = 10.0  # seconds for the first answer
 
@@ -32,21 +34,27 @@ class HomeAssistant:
             return client.version
 
     async def refreshed(self, twin: Home) -> Home:
-        """The twin with the states that Home Assistant has now, at this moment.
+        """The twin with the states that Home Assistant has now, at this moment, without what is not exposed any more.
 
-        What has none there, since it was renamed or removed, or Home Assistant is starting, is unavailable.
+        What is exposed and has no state, since it was disabled or Home Assistant is starting, is unavailable.
         """
         async with connect(self.url, self._token) as client:
             states = await client.states()
-        known = {row["entity_id"] for row in states}
-        gone = [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
-        return refresh(twin, [*states, *gone], datetime.now(UTC))
+            known = {row["entity_id"] for row in states}
+            states += [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
+            gone = await withdrawn(client, twin.plan.by_did, states)
+        return refresh(without(twin, gone), states, datetime.now(UTC))
 
     async def carry_out(self, twin: Home, made: Made) -> None:
-        """Call the service that a call of the twin stands for, and wait until it is carried out."""
+        """Call the service that a call of the twin stands for, and wait until it is carried out.
+
+        It is not called if its entity is not exposed any more.
+        """
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
         try:
             async with asyncio.timeout(PATIENCE), connect(self.url, self._token) as client:
+                if await withdrawn(client, {made.did}, [unreachable(made.did)]):
+                    raise HomeAssistantError(f"{made.did} is not exposed to Assist any more.")
                 await client.call_service(call.domain, call.service, call.data, call.target)
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."

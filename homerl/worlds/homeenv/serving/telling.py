@@ -13,7 +13,7 @@ from typing import Any
 from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
 from homerl.worlds.homeenv.live import Made
-from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main
+from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main, is_press
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.hiding import told as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
@@ -37,9 +37,11 @@ class Telling:
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        main = [change for change in exchange.changes if asked_for(change, exchange.made)]
+        made = {one.did for one in exchange.made}
+        changes = [one for one in exchange.changes if not (is_press(one) and one.did in made)]  # its call tells more
+        main = [change for change in changes if asked_for(change, exchange.made)]
         touched = {one.did for one in main}
-        told = [change for change in exchange.changes if change in main or change.did not in touched]
+        told = [change for change in changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
         states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made}
         rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made]
@@ -92,6 +94,9 @@ class Telling:
             yield self.words.say("argument", name=_plain(name), value=_value(value))
 
     def _change(self, change: ChangeRecord) -> str:
+        if is_press(change):
+            (service, *_) = self.plan.by_did[change.did].spec.service_index
+            return self.words.say("action", device=change.device, service=_plain(service))
         before, after = _value(change.before), _value(change.after)
         return self.words.say("change", device=change.device, path=_plain(change.path), before=before, after=after)
 

@@ -43,6 +43,11 @@ def guarded(home: Home) -> set[str]:
         Row("switch.relay_11", "Wohnungstür"),
         Row("switch.relay_12", "Relais Kellertu\u0308ren"),
         Row("switch.relay_13", "Tuindeur"),
+        Row("switch.relay_14", "Haustuer"),
+        Row("switch.haustur", "Relais"),  # an id has no umlauts
+        Row("cover.shelly_1242", "Portao", state="closed", device_class="shutter"),
+        Row("light.relay", "Stovetop"),
+        Row("siren.hall", "Hall"),
         Row("cover.shelly_1241", "Gartentor", state="closed", device_class="shutter"),
         Row("remote.radio", "Radio", state="on"),  # it may have learned what opens the garage
         Row("light.opener", "Opener"),  # an act in a name counts for every kind
@@ -72,6 +77,9 @@ def test_what_may_open_the_home_is_guarded(row: Row, tmp_path: Path) -> None:
     "row",
     [
         Row("light.garage", "Garage Light", "garage"),
+        Row("light.turkis", "Türkis"),
+        Row("light.avenue", "Schlossallee"),
+        Row("cover.store", "Stores", state="closed", device_class="blind"),
         Row("light.door", "Front Door Light", "hall"),
         Row("light.all", "All", members=["light.hall", "light.kitchen"]),
         Row("cover.blind", "Blind", "garage", state="closed", device_class="shade"),

@@ -1,0 +1,87 @@
+"""Whether a name tells of a door, or of what burns.
+
+Invariants: a name and the words of `guard.yaml` are read alike: in small letters, once with umlauts written out and once
+without any marks, so it does not matter whether somebody writes Tür, Tuer or Tur. `FrontDoor1` is three words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from envs.documents import read_yaml
+from homerl.homeassistant.rooms import SPACELESS
+from homerl.worlds.homeenv.serving.naming import plain
+
+Group = Literal["acts", "places", "harmless"]
+
+FILE = Path(__file__).parent / "guard.yaml"
+COMPOUND = 6  # letters from which on a word is found within others: Garagentor
+LEFT = 3  # letters of a compound beside a shorter one: Hoftor is one, Motor is none
+UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae", "œ": "oe"})
+LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})  # which are no letters with marks
+
+
+def tells(texts: Iterable[str], *groups: Group) -> bool:
+    """Whether a text has a word of one of these groups."""
+    return any(_finder(group).search(_without_harmless(way)) for text in texts for way in _ways(text) for group in groups)
+
+
+def _ways(text: str) -> list[str]:
+    """A text with its words apart and in small letters, in the ways to write it without umlauts."""
+    small = plain("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
+    return list(dict.fromkeys((_without_marks(small.translate(UMLAUTS)), _without_marks(small))))
+
+
+def _apart(text: str) -> Iterable[str]:
+    """The signs of a text, with a space where a word begins in it: before a capital in small letters, beside a number."""
+    text = unicodedata.normalize("NFKC", text)
+    yield text[:1]
+    for number, (before, sign) in enumerate(pairwise(text), 1):
+        ends = before.isupper() and sign.isupper() and text[number + 1 : number + 2].islower()
+        begins = (before.islower() and sign.isupper()) or (before.isalpha() and sign.isdecimal()) or ends
+        yield f" {sign}" if begins or (before.isdecimal() and sign.isalpha()) else sign
+
+
+def _without_marks(text: str) -> str:
+    signs = unicodedata.normalize("NFKD", text.translate(LETTERS))
+    return unicodedata.normalize("NFC", "".join(sign for sign in signs if not unicodedata.combining(sign)))
+
+
+@cache
+def _finder(group: Group) -> re.Pattern[str]:
+    listed: dict[str, list[str]] = read_yaml(FILE).data[group]
+    found = {one for words in listed.values() for word in words for one in _patterns(word, group == "harmless")}
+    return re.compile("|".join(sorted(found, key=lambda one: (-len(one), one))))
+
+
+def _patterns(word: str, anywhere: bool) -> Iterable[str]:
+    """What finds a word, in each of the ways to write it."""
+    core, ends, begins = word.strip("-"), word.startswith("-"), word.endswith("-")
+    written, *bare = _ways(core)
+    yield _pattern(written, ends, begins, anywhere)
+    for one in bare:
+        if len(one) > LEFT:
+            yield _pattern(one, ends, begins, anywhere)
+        elif ends:
+            yield rf"\w{{{LEFT}}}{one}s?\b"
+
+
+def _pattern(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
+    text, left = re.escape(core), rf"\w{{{LEFT}}}"
+    if anywhere or (ends and begins):
+        return rf"{text}s?\b" if ends and not begins else text
+    if ends or begins:
+        return rf"(?:{left}|\b){text}s?\b" if ends else rf"\b{text}(?:{left}|s?\b)"
+    if len(core) >= COMPOUND or SPACELESS.search(core):
+        return text
+    return rf"\b{text}s?\b"
+
+
+def _without_harmless(text: str) -> str:
+    return _finder("harmless").sub(" ", text)
