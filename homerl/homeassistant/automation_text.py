@@ -129,6 +129,8 @@ def _trigger(text: Any) -> Any:
 
 def _condition(text: Any) -> Any:
     kind = _kind(text, "condition")
+    if not kind and isinstance(text, Mapping) and (short := next((one for one in JOINING if one in text), None)):
+        kind, text = short, {"condition": short, "conditions": text[short], **{k: v for k, v in text.items() if k != short}}
     if kind in JOINING:
         return _part(text, {"condition": _name, "conditions": _each(_condition)})
     return _part(text, {"condition": _name, **_keys(CONDITIONS.get(kind, ()))})

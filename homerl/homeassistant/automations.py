@@ -22,18 +22,22 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
 from envs.homeenv.origin import Hidden, Unfollowed
+from envs.homeenv.types import NUMBERS, ValueType
 from homerl.homeassistant.automation_text import HIDDEN, NESTED, NESTING, hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
-from homerl.homeassistant.privacy import CODES
+from homerl.homeassistant.privacy import CODES, PEOPLE, is_password
 from homerl.homeassistant.times import seconds
-from homerl.homeassistant.translation import from_homeassistant
+from homerl.homeassistant.translation import domain_of, from_homeassistant, link_of
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
 ANY = "*"  # any state, where a trigger names it
+HOME = "home"  # the only place of a person that an import keeps
+TEXTS = ("str", "enum")  # types of states that are here what they are there
+DURATION = "second"  # the unit of what may be a text there, such as `0:05:00`
 UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 
@@ -134,12 +138,14 @@ def _read(home: Home, entity: str, text: Any) -> Iterator[Hidden]:
     """The rules of an automation: one for each trigger, and for each state that one lists."""
     if not isinstance(text, Mapping):
         raise Unread("its text is none of an automation")
-    conditions = [_condition(one) for one in _listed(text, "conditions", "condition")]
+    conditions = [_condition(home, one) for one in _listed(text, "conditions", "condition")]
     actions = [action for one in _listed(text, "actions", "action") for action in _actions(home, one)]
-    triggers = [held for one in _listed(text, "triggers", "trigger") for held in _trigger(one)]
+    triggers = [held for one in _listed(text, "triggers", "trigger") for held in _trigger(home, one)]
     _be_whole(text, "it")
     if not triggers:
         raise Unread("it has no trigger that is enabled")
+    if conditions and any(hold for _, hold in triggers):
+        raise Unread("its conditions count at the end of the time for which a trigger waits, and here they would all along")
     for number, (holds, hold) in enumerate(triggers):
         id = entity if len(triggers) == 1 else f"{entity}.{number + 1}"
         yield Hidden(id=id, conditions=(*holds, *conditions), actions=tuple(actions), hold=hold)
@@ -157,42 +163,42 @@ def _be_whole(part: Mapping[str, Any], what: str) -> None:
         raise Unread(f"{what} has '{key}', which is not known here")
 
 
-def _trigger(trigger: Any) -> Iterator[tuple[list[str], int]]:
+def _trigger(home: Home, trigger: Any) -> Iterator[tuple[list[str], int]]:
     """The conditions that each make a trigger act, and for how many seconds one must have held.
 
     A change from one listed state to another makes it act too, so each state is a condition of its own.
     """
     if not isinstance(trigger, Mapping):
         raise Unread("a trigger is a template")
-    kind = trigger.get("trigger") or trigger.get("platform")
+    kind = trigger.get("trigger") or trigger.get("platform") or next(iter(trigger), None)
     if kind not in ("time", "state", "numeric_state"):
         raise Unread(f"a trigger of the kind '{kind}' is not known here")
     _be_whole(trigger, "a trigger")
     if kind == "time":
         yield [f"time_cron = {_cron(_one(trigger, 'at', 'time'), trigger.get('weekday'))}"], 0
     else:
-        held = _reached(trigger) if kind == "state" else [_compared(trigger)]
+        held = _reached(home, trigger) if kind == "state" else [_compared(home, trigger)]
         yield from (([one], _seconds(trigger.get("for"))) for one in held)
 
 
-def _reached(trigger: Mapping[str, Any]) -> list[str]:
+def _reached(home: Home, trigger: Mapping[str, Any]) -> list[str]:
     """That an entity has come to a state of a trigger, for each of them."""
     states = _listed(trigger, "to")
     if not states or ANY in states or None in states:
         raise Unread("a trigger by state acts on any state")
-    return list(dict.fromkeys(_state({**trigger, "to": one}, "to") for one in states))
+    return list(dict.fromkeys(_state(home, {**trigger, "to": one}, "to") for one in states))
 
 
-def _condition(text: Any) -> str:
+def _condition(home: Home, text: Any) -> str:
     if not isinstance(text, Mapping):
         raise Unread("a condition is a template")
-    kind = text.get("condition")
+    kind = text.get("condition") or next(iter(text), None)
     if kind not in ("and", "or", "not", "state", "numeric_state"):
         raise Unread(f"a condition of the kind '{kind}' cannot be told here")
     if kind in ("state", "numeric_state"):
         _be_whole(text, "a condition")
-        return _state(text, "state") if kind == "state" else _compared(text)
-    parts = [_condition(part) for part in _listed(text, "conditions")]
+        return _state(home, text, "state") if kind == "state" else _compared(home, text)
+    parts = [_condition(home, part) for part in _listed(text, "conditions")]
     _be_whole(text, "a condition")
     if not parts:
         raise Unread(f"a condition of the kind '{kind}' has no part that is enabled")
@@ -200,23 +206,48 @@ def _condition(text: Any) -> str:
     return f"not ({joined})" if kind == "not" else joined
 
 
-def _state(text: Mapping[str, Any], key: str) -> str:
-    """That an entity is in one of the states under a key."""
+def _state(home: Home, text: Mapping[str, Any], key: str) -> str:
+    """That an entity is in one of the states under a key. They are texts there: `21` is not `21.0`."""
     if text.get(key) is None:
         raise Unread("a condition by state does not say the state")
-    return f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).state in {_tuple(text[key])}"
+    entity, states = _one(text, "entity_id", "entity"), _listed(text, key)
+    if _slot(home, entity, "state").type not in TEXTS:
+        raise Unread(f"the state of {entity} is compared as a text, and here it is a number")
+    if domain_of(entity) in PEOPLE and states != [HOME]:
+        raise Unread(f"the state of {entity} is a place, which is not known here")
+    if is_password(entity, home.state_of(entity)):
+        raise Unread(f"the state of {entity} is not known here, since it may be a password")
+    return f"device({json.dumps(entity)}).state in {_tuple(states)}"
 
 
-def _compared(text: Mapping[str, Any]) -> str:
-    """That a number of an entity is within bounds."""
-    attribute = str(text.get("attribute") or "state")
-    if not attribute.isidentifier():
-        raise Unread(f"a trigger or condition by number reads '{attribute}', which has another name here")
-    value = f"device({json.dumps(_one(text, 'entity_id', 'entity'))}).{attribute}"
+def _compared(home: Home, text: Mapping[str, Any]) -> str:
+    """That a number of an entity is within bounds, which are beyond them themselves."""
+    entity, attribute = _one(text, "entity_id", "entity"), text.get("attribute")
+    name = "state" if attribute is None else _named(home, entity, str(attribute))
+    kind = _slot(home, entity, name)
+    if kind.type not in NUMBERS or kind.unit == DURATION or getattr(kind, "internal", False):
+        raise Unread(
+            f"a trigger or condition by number reads '{attribute or 'state'}' of {entity}, which is no such number here"
+        )
+    value = f"device({json.dumps(entity)}).{name}"
     bounds = [f"{value} {sign} {_number(text[key])}" for key, sign in (("above", ">"), ("below", "<")) if key in text]
     if not bounds:
         raise Unread("a trigger or condition by number has no bound")
     return " and ".join(bounds)
+
+
+def _slot(home: Home, entity: str, path: str) -> ValueType:
+    """The type of what an entity shows. Raises `Refused` if it is not in the home, or shows no such thing."""
+    return home.plan.slots[home.plan.slot_of(entity, path)].type
+
+
+def _named(home: Home, entity: str, attribute: str) -> str:
+    """Our name of an attribute there. What has this name here may be another one there."""
+    theirs = link_of(home, entity).attributes
+    name = next((mine for mine, there in theirs.items() if there == attribute), attribute)
+    if name == "state" or theirs.get(name, attribute) != attribute:
+        raise Unread(f"a trigger or condition by number reads '{attribute}', which {entity} does not show here")
+    return name
 
 
 def _actions(home: Home, text: Any) -> Iterator[dict[str, Any]]:
@@ -226,13 +257,13 @@ def _actions(home: Home, text: Any) -> Iterator[dict[str, Any]]:
         raise Unread("an action is no call of a service")
     given, target = (part if isinstance(part := text.get(key), Mapping) else {} for key in ("data", "target"))
     data = {key: value for key, value in given.items() if key != "entity_id"}
-    entities = _listed(target, "entity_id") or _listed(text, "entity_id") or _listed(given, "entity_id")
-    if not entities:
-        raise Unread(f"an action calls {service} for no named entity")
+    named = [found for place in (target, text, given) if (found := _listed(place, "entity_id"))]
+    if len(named) != 1:
+        raise Unread(f"an action calls {service} for {'no named entity' if not named else 'entities in several places'}")
     if several := next((key for key in (*NESTING, "domain") if key in text), None):
         raise Unread(f"an action has '{several}' beside its service")
     _be_whole(text, "an action")
-    for entity in map(str, entities):
+    for entity in dict.fromkeys(map(str, named[0])):
         name, arguments = from_homeassistant(home, entity, service, data)
         yield {"did": entity, "locator": name, "arguments": arguments}
 
@@ -279,12 +310,11 @@ def _whole(amount: Any, text: Any) -> int:
     return int(amount)
 
 
-def _tuple(values: Any) -> str:
-    listed = values if isinstance(values, list) else [values]
+def _tuple(listed: list[Any]) -> str:
     for value in listed:
-        if isinstance(value, (bool, Mapping, list)) or STATED.fullmatch(str(value)):
-            raise Unread(f"a state is '{value}'")
-    texts = [json.dumps(str(value), ensure_ascii=False) for value in listed]
+        if not isinstance(value, str) or STATED.fullmatch(value):
+            raise Unread(f"a state is '{value}', which is no text of one")
+    texts = [json.dumps(value, ensure_ascii=False) for value in listed]
     return f"({', '.join(texts)},)"
 
 

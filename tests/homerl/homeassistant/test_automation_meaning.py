@@ -1,0 +1,146 @@
+"""An automation means here what it means in Home Assistant, or it is left out with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from homerl.homeassistant.importing import Imported, import_home
+from homerl.homeassistant.listing import AUTOMATIONS
+from tests.homerl.homeassistant.replay import listing
+
+NAME, LAMP = "automation.hall_light_at_the_door", "light.ceiling_lights"
+COLD, GUESTS, MODE = "sensor.outside_temperature", "input_boolean.guest_mode", "input_select.house_mode"
+OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
+MOTION = {"trigger": "state", "entity_id": GUESTS, "to": "on"}
+CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
+
+
+def imported(**text: Any) -> Imported:
+    home, told = listing(), {"triggers": [MOTION], "actions": [OFF]} | text
+    return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: told}}}), everything=True)
+
+
+def number(**bounds: Any) -> dict[str, Any]:
+    return {"trigger": "numeric_state", "entity_id": COLD, **bounds}
+
+
+def state(entity: str, to: Any, **more: Any) -> dict[str, Any]:
+    return {"trigger": "state", "entity_id": entity, "to": to, **more}
+
+
+def where(entity: str, *states: str) -> dict[str, Any]:
+    return {"condition": "state", "entity_id": entity, "state": [*states]}
+
+
+# A text; what changes then, in this order; and after how many of these changes the lamp is off, None for never.
+MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] = {
+    "a bound is beyond itself": ({"triggers": [number(below=5)]}, [(COLD, "state", 5.0), (COLD, "state", 4.9)], 2),
+    "so is the other": ({"triggers": [number(above=20)]}, [(COLD, "state", 20.0), (COLD, "state", 20.1)], 2),
+    "both bounds hold": (
+        {"triggers": [number(above=0, below=5)]},
+        [(COLD, "state", 0.0), (COLD, "state", 5.0), (COLD, "state", 3.0)],
+        3,
+    ),
+    "a null bound says nothing": ({"triggers": [number(above=None, below=5)]}, [(COLD, "state", 4.0)], 1),
+    "a number of an attribute": (
+        {"triggers": [CLIMATE | {"above": 21}]},
+        [("climate.heatpump", "temperature", 21.0), ("climate.heatpump", "temperature", 22.0)],
+        2,
+    ),
+    "an unknown number": ({"triggers": [number(below=5)]}, [(COLD, "state", None)], None),
+    "a state from any other": ({"triggers": [state(MODE, ["Away"])]}, [(MODE, "state", "Away")], 1),
+    "null from says nothing": ({"triggers": [MOTION | {"from": None, "not_from": None}]}, [(GUESTS, "state", "on")], 1),
+    "one that is out of reach": ({"triggers": [state(GUESTS, "unavailable")]}, [(GUESTS, "state", "unavailable")], 1),
+    "a condition": (
+        {"conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "off"), (MODE, "state", "Away"), (GUESTS, "state", "on")],
+        4,
+    ),
+    "or in short": (
+        {"conditions": [{"or": [where(MODE, "Away"), where(MODE, "Home")]}]}, [(GUESTS, "state", "on")], 1,
+    ),
+    "not in short": ({"conditions": [{"not": [where(MODE, "Home")]}]}, [(GUESTS, "state", "on")], None),
+    "and in short": (
+        {"conditions": [{"and": [where(MODE, "Home"), where(MODE, "Away")], "alias": "x"}]},
+        [(GUESTS, "state", "on")],
+        None,
+    ),
+    "a legacy text": (
+        {"triggers": None, "trigger": {"platform": "state", "entity_id": GUESTS, "to": "on"}, "actions": None,
+         "action": {"service": "light.turn_off", "entity_id": LAMP}},
+        [(GUESTS, "state", "on")],
+        1,
+    ),
+    "an entity that is named twice is called once": (
+        {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "changes", "off"), MEANT.values(), ids=MEANT)
+def test_what_is_taken_acts_when_the_real_one_does(
+    text: dict[str, Any], changes: list[tuple[str, str, Any]], off: int | None
+) -> None:
+    made = imported(**text)
+    assert made.home.rules, [note for note in made.notes if note.part == "automation"]
+    home, when = made.home, None
+    for count, (entity, path, value) in enumerate(changes, 1):
+        home.set(home.plan.slot_of(entity, path), value)
+        home.advance(1)
+        if home.get(LAMP, "state") == "off":
+            when = count
+            break
+    assert when == off
+
+
+LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
+    "a number as a text": ({"triggers": [state(COLD, "21")]}, "compared as a text"),
+    "no number as a text": ({"triggers": [state(COLD, "unavailable")]}, "compared as a text"),
+    "a number as a text in a condition": ({"conditions": [where("input_number.target_humidity", "45.0")]}, "as a text"),
+    "a count as a text": ({"triggers": [state("counter.visitors", "3")]}, "compared as a text"),
+    "the time of a press": ({"triggers": [state("button.push", "2026-01-01T00:00:00+00:00")]}, "compared as a text"),
+    "a state that is no text": ({"triggers": [state(MODE, 5)]}, "no text"),
+    "a text as a number": ({"triggers": [number(below=5) | {"entity_id": "sensor.thermostat"}]}, "no such number"),
+    "an attribute that is a text": ({"triggers": [CLIMATE | {"attribute": "hvac_action", "above": 1}]}, "no such number"),
+    "an attribute that is not there": ({"triggers": [CLIMATE | {"attribute": "battery", "above": 1}]}, "battery"),
+    "an attribute called like the state": ({"triggers": [number(below=5, attribute="state")]}, "does not show"),
+    "a duration as a number": (
+        {"triggers": [number(below=5, attribute="duration") | {"entity_id": "timer.pizza"}]}, "no such number",
+    ),
+    "a bound that is a text": ({"triggers": [number(below="5")]}, "no number"),
+    "a place of a person": ({"triggers": [state("person.anna", "not_home")]}, "place"),
+    "a password": ({"triggers": [state("text.password", "Hello world")]}, "password"),
+    "a trigger that waits, and a condition": (
+        {"triggers": [MOTION | {"for": 60}], "conditions": [where(MODE, "Home")]}, "at the end",
+    ),
+    "several entities": ({"triggers": [state([GUESTS, MODE], "on")]}, "not one entity"),
+    "a template": ({"triggers": [number(below=5, value_template="{{ 1 }}")]}, "value_template"),
+    "a device trigger": ({"triggers": [{"trigger": "device", "domain": "light", "type": "turned_on"}]}, "'device'"),
+    "the sun": ({"triggers": [{"trigger": "sun", "event": "sunset", "offset": "-01:00:00"}]}, "'sun'"),
+    "a trigger within a list": ({"triggers": [{"triggers": [MOTION]}]}, "'triggers'"),
+    "the time of a helper": ({"triggers": [{"trigger": "time", "at": "input_datetime.alarm"}]}, "no time of day"),
+    "several times": ({"triggers": [{"trigger": "time", "at": ["07:00", "08:00"]}]}, "not one time"),
+    "no time": ({"triggers": [{"trigger": "time", "at": "25:00"}]}, "cron"),
+    "a time as YAML reads it": ({"triggers": [{"trigger": "time", "at": 23400}]}, "no time of day"),
+    "a condition by trigger": ({"conditions": [{"condition": "trigger", "id": "a"}]}, "'trigger'"),
+    "a condition by time": ({"conditions": [{"condition": "time", "after": "07:00"}]}, "'time'"),
+    "an entity in two places": ({"actions": [OFF | {"data": {"entity_id": "light.bed_light"}}]}, "in several places"),
+    "all entities": ({"actions": [{"action": "light.turn_off", "target": {"entity_id": "all"}}]}, "no device"),
+    "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "hall"}}]}, "no named entity"),
+    "a device action": ({"actions": [{"device_id": "a1", "domain": "light", "type": "turn_off"}]}, "no call of a service"),
+    "a choice": ({"actions": [{"if": [where(MODE, "Home")], "then": [OFF]}]}, "no call of a service"),
+    "a pause": ({"actions": [{"delay": 5}, OFF]}, "no call of a service"),
+    "an end": ({"actions": [{"stop": "enough"}, OFF]}, "no call of a service"),
+    "a wait": ({"actions": [{"wait_template": "{{ 1 }}"}, OFF]}, "no call of a service"),
+    "variables of an action": ({"actions": [{"variables": {"a": 1}}, OFF]}, "no call of a service"),
+    "a blueprint": ({"use_blueprint": {"path": "a.yaml"}, "triggers": None, "actions": None}, "use_blueprint"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_cannot_mean_the_same_is_left_out_with_the_reason(text: dict[str, Any], why: str) -> None:
+    made = imported(**text)
+    (note,) = (note for note in made.notes if note.entity == NAME and note.part == "automation")
+    assert why in note.why and not made.home.rules
