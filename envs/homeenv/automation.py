@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from envs.homeenv.audit import Refused
@@ -66,6 +67,13 @@ def make_rule(
     if not rule.actions:
         raise Refused("missing_argument", "an automation needs an action")
     return armed(rule, home)
+
+
+def refuse_never(rule: Rule, home: HomeState) -> None:
+    """Raise `Refused` for a rule whose cron line is never due: its day or its year does not come."""
+    if rule.cron is not None and rule.due is None:
+        today = datetime.fromtimestamp(home.clock, UTC).date()
+        raise Refused("out_of_range", f"{shown(rule.cron)} is never due from {today} on: give a day and a year that come")
 
 
 def restored_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:

@@ -33,6 +33,9 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
     "number": ("min", "max"), "input_number": ("min", "max"), "counter": ("minimum", "maximum"), "text": ("min", "max"),
     "input_text": ("min", "max"),
 }  # fmt: skip
+UNROUNDED = {
+    "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
+}  # any is kept
 KEPT = ("unavailable", "unknown")  # states that every entity may have
 STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
@@ -71,7 +74,8 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
         changed |= _ranged(typed, bounds)
     if unit := _unit(name, entity):
         changed["unit"] = unit
-    return changed
+    free = UNROUNDED.get(entity.domain, {}).get(name, ())
+    return {key: one for key, one in changed.items() if key not in free}
 
 
 def _options(name: str, entity: Entity) -> list[str] | None:

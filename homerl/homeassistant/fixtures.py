@@ -2,20 +2,23 @@
 
 A folder holds `listing.json` (a saved listing), or `states.json` (the answer of REST's `/api/states`) beside some of
 `area_registry`, `floor_registry`, `device_registry` and `entity_registry`, as they are in `.storage` or as WebSocket lists,
-with or without `core.`, as JSON or YAML. `config` and `services` (REST's `/api/config` and `/api/services`) are optional.
+with or without `core.`, as JSON or YAML. `services` and `config` (REST's `/api/services` and `/api/config`) are optional. In
+place of the latter there may be `core.config` or `configuration.yaml`, for the time zone and the units.
 
 Invariants: a saved listing read again is equal; a file that cannot be used is an `InputError` with its path.
 """
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from envs.documents import InputError, read_json, read_yaml, write_atomic
+from envs.documents import Document, InputError, read_json, read_yaml, write_atomic
 from homerl.homeassistant.forms import shipped_forms, supported
 from homerl.homeassistant.listing import (
     AREAS,
@@ -34,6 +37,7 @@ from homerl.homeassistant.listing import (
     Listing,
 )
 from homerl.homeassistant.tidying import tidied
+from homerl.homeassistant.units import SYSTEMS
 
 SAVED = "listing.json"
 AGAIN = "save it again with --save"
@@ -44,10 +48,12 @@ KINDS: dict[str, type] = {
 REQUIRED = {command: kind for command, kind in KINDS.items() if command != AUTOMATIONS}
 WORDS: dict[type, str] = {dict: "mapping", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
 PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
+WRITTEN = "configuration"  # what people write themselves; what Home Assistant tells of itself is preferred
 STEMS = {
-    "states": STATES, "config": CONFIG, "services": FORMS, "area_registry": AREAS, "floor_registry": FLOORS,
+    "states": STATES, WRITTEN: CONFIG, "config": CONFIG, "services": FORMS, "area_registry": AREAS, "floor_registry": FLOORS,
     "device_registry": DEVICES, "entity_registry": REGISTERED, "exposed_entities": EXPOSED,
 }  # fmt: skip
+TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
 ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
@@ -100,11 +106,19 @@ def _found(folder: Path, stem: str, command: str) -> Any:
     for name in (f"{prefix}{stem}{ending}" for prefix in ("", "core.", "homeassistant.") for ending in ENDINGS):
         path = folder / name
         if path.is_file():
-            data = (read_yaml if path.suffix in (".yaml", ".yml") else read_json)(path).data
+            read = read_json if path.suffix not in (".yaml", ".yml") else _tagged if stem == WRITTEN else read_yaml
+            data = read(path).data
             data = data["data"] if isinstance(data, Mapping) and "key" in data and "data" in data else data
             _check(data, (list,) if command == STATES else (dict,) if command == CONFIG else (dict, list), path)
             return data
     return None
+
+
+def _tagged(path: Path) -> Document:
+    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing."""
+    text = io.StringIO(TAG.sub("", path.read_text("utf-8", "replace")))
+    text.name = str(path)  # type: ignore[attr-defined]
+    return read_yaml(text)
 
 
 def _check(data: Any, kinds: tuple[type, ...], path: Path) -> None:
@@ -124,7 +138,7 @@ def _listing(found: Mapping[str, Any]) -> Listing:
     registered = _rows(found.get(REGISTERED), "entities")
     entries = {id: dict(row) for row in registered if (id := _id(row)) is not None}
     forms = _forms(found.get(FORMS)) or shipped_forms()
-    config = dict(found.get(CONFIG) or {})
+    config = _config(found.get(CONFIG) or {})
     return Listing(
         version=str(config.get("version", "unknown")),
         sources={
@@ -141,6 +155,13 @@ def _listing(found: Mapping[str, Any]) -> Listing:
             SERVICES: {id: supported(forms, id, attributes) for id, attributes in known.items()},
         },
     )
+
+
+def _config(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What REST tells of a home, from the file of `.storage` or from `configuration.yaml` too, which name its units."""
+    own = _mapping(data["homeassistant"]) if "homeassistant" in data else data
+    named = own.get("unit_system_v2", own.get("unit_system") if own is not data else None)
+    return dict(own) | ({"unit_system": SYSTEMS[named]} if named in SYSTEMS else {})
 
 
 def _rows(data: Any, key: str) -> list[Any]:

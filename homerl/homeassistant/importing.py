@@ -32,7 +32,7 @@ from homerl.homeassistant.rooms import names_of, room_id, rooms_of, storeys_of
 from homerl.homeassistant.tidying import tidied
 from homerl.homeassistant.times import local_clock
 from homerl.homeassistant.translation import first_values, readings_of
-from homerl.homeassistant.units import temperature_unit
+from homerl.homeassistant.units import temperature_unit, with_units
 
 SYSTEM = "homeassistant"
 AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
@@ -57,7 +57,9 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
         raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
     listing = stripped(listing, [entity.entity_id for entity in chosen])
-    entities = selected(listing, everything=True)
+    measuring_in, unsaid = with_units(listing)
+    notes += unsaid
+    entities = selected(measuring_in, everything=True)
     rooms = rooms_of(listing)
     names = names_of(entities, {area.area_id: area for area in listing.areas})
     measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}

@@ -27,6 +27,7 @@ from homerl.homeassistant.listing import (
     STATES,
     Listing,
 )
+from homerl.homeassistant.units import SYSTEMS
 
 Row = Mapping[str, Any]
 Read = Callable[[Any], Any]
@@ -122,6 +123,10 @@ def _mapping(value: Any) -> dict[str, Any]:
     return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else {}
 
 
+def _units(value: Any) -> dict[str, Any]:
+    return SYSTEMS.get(value, {}) if isinstance(value, str) else _mapping(value)
+
+
 def _options(value: Any) -> dict[str, Any]:
     return {key: one for key, one in _mapping(value).items() if isinstance(one, Mapping)}
 
@@ -143,7 +148,7 @@ def _moment(value: Any) -> str | None:
     return str(value) if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
 
 
-OF_CONFIG: dict[str, Read] = {"time_zone": _id, "unit_system": _mapping}
+OF_CONFIG: dict[str, Read] = {"time_zone": _id, "unit_system": _units}
 FIELDS: dict[str, dict[str, Read]] = {
     "floor": {"name": _text, "aliases": _texts, "level": _whole},
     "area": {"name": _text, "aliases": _texts, "floor_id": _id},

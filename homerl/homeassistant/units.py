@@ -1,7 +1,7 @@
 """Products in the units of a home: a product is written in celsius and km/h, and its home may show fahrenheit and mph.
 
 Invariants: every bound, start and target of what is in another unit there is converted with it; the unit of an entity is
-its own, else that of its home.
+its own, else that of its home, else that of the home's sensors, which a note says.
 """
 
 from __future__ import annotations
@@ -10,12 +10,21 @@ import ast
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from homerl.homeassistant.listing import Entity
+from homerl.homeassistant.generic import Note
+from homerl.homeassistant.listing import CONFIG, STATES, Entity, Listing
 
 TOLD = {  # the unit in which a product is written -> the attribute, and the part of the unit system, with that of a home
     "celsius": ("temperature_unit", "temperature"),
     "km/h": ("wind_speed_unit", "wind_speed"),
 }
+
+SYSTEMS = {  # the units of a home by the name of its system
+    "metric": {"temperature": "°C", "wind_speed": "m/s"},
+    "us_customary": {"temperature": "°F", "wind_speed": "mph"},
+}
+SYSTEMS["imperial"] = SYSTEMS["us_customary"]  # as it was called before
+DEGREES = ("°C", "°F")
+SHOWN = frozenset("temperature current_temperature target_temp_low target_temp_high min_temp max_temp".split())
 
 
 class Conversion(NamedTuple):
@@ -40,6 +49,22 @@ CONVERSIONS = {
 def temperature_unit(entity: Entity) -> str | None:
     """The unit of the temperatures that an entity shows, as Home Assistant writes it; None if nothing tells it."""
     return _told(entity, "celsius")
+
+
+def with_units(listing: Listing) -> tuple[Listing, list[Note]]:
+    """The listing of a home that tells in which unit its temperatures are, if only by its sensors, and what is not known."""
+    config, rows = listing.sources[CONFIG], listing.sources[STATES]
+    units = config.get("unit_system") or {}
+    bare = [
+        row["entity_id"] for row in rows if SHOWN & row["attributes"].keys() and "temperature_unit" not in row["attributes"]
+    ]
+    if units.get("temperature") in DEGREES or not bare:
+        return listing, []
+    seen = {unit for row in rows if (unit := row["attributes"].get("unit_of_measurement")) in DEGREES}
+    unit = seen.pop() if len(seen) == 1 else DEGREES[0]
+    why = f"nothing tells in which units this home measures, so {', '.join(sorted(bare))} are taken to show {unit}"
+    sources = listing.sources | {CONFIG: config | {"unit_system": units | {"temperature": unit}}}
+    return listing.model_copy(update={"sources": sources}), [Note("", "unit_system", why)]
 
 
 def in_units_of(entity: Entity, spec: Mapping[str, Any]) -> dict[str, Any]:

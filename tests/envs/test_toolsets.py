@@ -104,6 +104,16 @@ def test_automations_are_made_listed_changed_and_removed():
     assert env.engine.home.advance(3600) == [], "what is disabled does not act"
 
 
+@pytest.mark.parametrize("line", ["0 0 31 4 *", "0 0 0 30 2 ? *", "0 0 8 1 1 ? 2020", "0 0 8 31 6 ? 2099"])
+def test_a_time_that_never_comes_is_refused(line):
+    env, off = world(), [{"did": "1001", "locator": "turn_off"}]
+    answer, info = ask(env, "create_automation", conditions=[f"time_cron = {line}"], actions=off)
+    assert info["blocked"]["rule"] == "out_of_range" and "never due" in answer
+    ask(env, "create_automation", conditions=["time_cron = 0 0 29 2 *"], actions=off)
+    answer, _ = ask(env, "edit_automation", id="1", conditions=[f"time_cron = {line}"])
+    assert "never due" in answer and env.engine.home.rules[0].cron == "0 0 29 2 *"
+
+
 def test_what_an_edit_leaves_out_stays():
     env, off = world(), [{"did": "1001", "locator": "turn_off"}]
     conditions = ['device("1003").state == "on"']

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import LONGEST_WAIT, make_rule, put_rule
+from envs.homeenv.automation import LONGEST_WAIT, make_rule, put_rule, refuse_never
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument
@@ -94,6 +94,7 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
         home, arguments.get("conditions", ()), arguments["actions"], arguments.get("title", ""),
         arguments.get("delay_seconds"), arguments.get("hold_seconds", 0),
     )  # fmt: skip
+    refuse_never(rule, home)
     home.rules = (*home.rules, rule)
     return RunResult(f"automation {rule.id} created")
 
@@ -126,6 +127,8 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         arguments.get("hold_seconds", hold),
         id=old.id,
     )
+    if rule.cron != old.cron:
+        refuse_never(rule, home)
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
     put_rule(home, index, rule)
     return RunResult(f"automation {rule.id} changed")

@@ -50,6 +50,21 @@ def test_ranges_and_units_are_the_entitys(imported: Imported) -> None:
     assert number.range == (30, 70) and number.unit == "percentage"
 
 
+def test_a_number_of_a_helper_is_not_rounded_to_its_step() -> None:
+    """Home Assistant keeps any value within the bounds, and adds the step to it."""
+    name, home = "input_number.target_humidity", listing()
+    (row,) = (one for one in home.sources[STATES] if one["entity_id"] == name)
+    between = row | {"state": "45.37", "attributes": row["attributes"] | {"step": 0.25}}
+    rows = [between if one is row else one for one in home.sources[STATES]]
+    made = import_home(home.model_copy(update={"sources": home.sources | {STATES: rows}}), everything=True)
+    twin = made.home
+    assert twin.get(name, "state") == 45.37 and not [note for note in made.notes if note.entity == name]
+    twin.call(name, "set_value", (), {"value": 51.234})
+    assert twin.get(name, "state") == 51.234
+    twin.call(name, "increment")
+    assert twin.get(name, "state") == 51.234 + 0.25
+
+
 def test_a_helper_keeps_to_its_own_bounds(imported: Imported) -> None:
     home = imported.home.fork()
     for _ in range(9):

@@ -7,11 +7,11 @@ import pytest
 from homerl.worlds.homeenv.serving.wording import tells
 
 TELLING = {
-    "en": "Front Door|frontdoor|FrontDoor|front_door_1|door2|Doorlock|SmartLock|GateLock|sidegate|gateopener|unlocker|Stovetop|"
-    "Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe",
-    "de": "Haustür|Haustuer|Haustur|HAUSTÜR|Haustu\u0308r|Haustürschloss|Haustuerschloss|Eingangstür|Wohnungstürrelais|WCTür|"
-    "Saunatür|Saunatuer|tur|Tür1|Türöffner|Tueroeffner|Turoffner|Schloß|Türschloß|Garagentor|Gartentor 2|Hoftor|Hoftore|Tormotor|"
-    "Einfahrtstor|Kochfeld|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|Wohnungstueren",
+    "en": "Front Door|frontdoor|FrontDoor|front_door_1|door2|Doorlock|SmartLock|GateLock|sidegate|gateopener|unlocker|"
+    "Stovetop|Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe",
+    "de": "Haustür|Haustuer|Haustur|HAUSTÜR|Haustu\u0308r|Haustürschloss|Haustuerschloss|Eingangstür|Wohnungstürrelais|"
+    "WCTür|Saunatür|Saunatuer|tur|Tür1|Türöffner|Tueroeffner|Turoffner|Schloß|Türschloß|Garagentor|Gartentor 2|Hoftor|"
+    "Hoftore|Tormotor|Einfahrtstor|Kochfeld|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|Wohnungstueren",
     "fr": "Porte d'entrée|Porte d’entree|PORTAIL|Gâche|gache électrique|Serrure|Cuisinière|cuisiniere",
     "es": "Puerta principal|Portón|porton|Cerradura|Vitroceramica",
     "it": "Serratura|Portone|Piano cottura|Cancello",
@@ -25,11 +25,12 @@ TELLING = {
     "zh": "门锁|车库门|車庫門",
 }
 ELSE = {
-    "en": "Clocks|Alarm clock|Sunblock|Blocker|Locker room|Porter|Portable|Portal|Port 3|Passport|Gateway|ZigbeeGateway|Navigate|"
-    "Outdoor plug|Indoor|Corridor|Doorbell|Douglas|Villas|Hall|Orange|Range extender|Hobby|Beethoven|Monitor|Doctor|Generator|"
-    "Restore|Turntable|Turbo|Timeslot|Shepherd",
-    "de": "Türkis|Tuerkis|Turkis|Schlossallee|Schloßallee|Temperatur|Tastatur|Armatur|Kultur|Natur|Natürlich|Motor|Elektromotor|"
-    "Ventilator|Turm|Torte|Torsten|Wörishofen|Türklingel",
+    "en": "Clocks|Alarm clock|Sunblock|Blocker|Locker room|Porter|Portable|Portal|Port 3|Passport|Gateway|"
+    "ZigbeeGateway|Navigate|Outdoor plug|Indoor|Corridor|Doorbell|Douglas|Villas|Hall|Orange|"
+    "Range extender|Hobby|Beethoven|Monitor|"
+    "Doctor|Generator|Restore|Turntable|Turbo|Timeslot|Shepherd",
+    "de": "Türkis|Tuerkis|Turkis|Schlossallee|Schloßallee|Temperatur|Tastatur|Armatur|Kultur|Natur|Natürlich|"
+    "Motor|Elektromotor|Ventilator|Turm|Torte|Torsten|Wörishofen|Türklingel",
     "fr": "Stores salon|Profondeur|Lampe four",
     "es": "Las luces",
     "ru": "воротник|плитка|Поворот",
