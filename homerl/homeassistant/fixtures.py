@@ -117,7 +117,7 @@ def _found(folder: Path, stem: str, command: str) -> Any:
 def _tagged(path: Path) -> Document:
     """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing."""
     text = io.StringIO(TAG.sub("", path.read_text("utf-8", "replace")))
-    text.name = str(path)  # type: ignore[attr-defined]
+    text.name = str(path)
     return read_yaml(text)
 
 
