@@ -9,12 +9,12 @@ The docstrings of the models are descriptions in docs/schemas.
 
 from __future__ import annotations
 
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field
 
+from envs.homeenv.moments import zone_of
 from envs.model import Model
 
 FORMAT = 1
@@ -88,10 +88,7 @@ class Origin(Model):
     @property
     def time_zone(self) -> tzinfo:
         """The zone of the clock; UTC on a machine that does not know the zone."""
-        try:
-            return ZoneInfo(self.zone) if self.zone else UTC
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            return UTC
+        return zone_of(self.zone)
 
 
 SAME = Link()

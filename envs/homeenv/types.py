@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, model_validator
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.moments import PATTERNS, Format, a_moment, canonical
 from envs.model import Model
 
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
@@ -44,6 +45,12 @@ class ValueType(Model):
     precision: float | None = Field(None, ge=1e-9, le=1e9, description="numbers are rounded to a multiple of this")
     unit: str | None = None
     nullable: bool = Field(False, description="whether the value may be null (`None` in code): not known, or not set")
+    format: Format | None = Field(  # home files are older than this key and the next
+        None, exclude_if=lambda format: format is None, description="of a str: a moment, written in one way"
+    )
+    zone: str | None = Field(
+        None, exclude_if=lambda zone: zone is None, description="in which an instant is, where its text names no zone"
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> ValueType:
@@ -51,6 +58,8 @@ class ValueType(Model):
             raise ValueError("an enum needs options")
         if self.options is not None and not self.options:
             raise ValueError("options must not be empty")
+        if self.format and (self.type != "str" or self.options):
+            raise ValueError(f"format {self.format}: only a str without options is a moment")
         if self.precision and self.type == "int" and self.precision % 1:
             raise ValueError(f"precision {self.precision}: an int is rounded to whole numbers")
         if self.range:
@@ -94,6 +103,8 @@ class ValueType(Model):
     def describe(self) -> str:
         """The type in a few words (`int 1..100 percentage`), for messages and for specifications shown to agents."""
         bounds = f" {_number(self.range[0])}..{_number(self.range[1])}" if self.range else ""
+        if self.format:
+            bounds = f" {PATTERNS[self.format]}"
         if self.options:
             bounds = " one of " + ", ".join(map(repr, self.options))
         inner = f"({', '.join(item.describe() for item in self.items)})" if self.items else ""
@@ -133,6 +144,8 @@ class ValueType(Model):
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if kind == "float" and number and math.isfinite(value):
             return self._rounded(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
+        if self.format and isinstance(value, str):
+            return self._moment(value, what)
         if kind in ("str", "enum") and isinstance(value, str):
             return whole_characters(value)
         if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options or ()):
@@ -147,6 +160,11 @@ class ValueType(Model):
         if kind == "dict" and (pairs := _as_dict(value)) is not None:
             return self._typed_dict(pairs, what)
         raise Refused("wrong_type", f"{what} = {shown(value)} is not {self.describe()}")
+
+    def _moment(self, text: str, what: str) -> str:
+        if self.format is None or (moment := canonical(self.format, text, self.zone)) is None:
+            raise Refused("out_of_range", f"{what} = {shown(text)} is not {self.describe()}")
+        return moment
 
     def _typed_dict(self, pairs: dict[Any, Any], what: str) -> tuple[tuple[str | None, Any], ...]:
         items = self.items or ()
@@ -181,6 +199,8 @@ class ValueType(Model):
                 return self.check(min(max(drawn, low), high))
             case "hex":
                 return f"#{rng.randrange(1 << 24):06x}"
+            case "str" if self.format:
+                return a_moment(self.format, rng)
             case "str":
                 return "".join(rng.choice("abcdefghij") for _ in range(max(1, int(low))))
             case "list":

@@ -36,6 +36,9 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
 UNROUNDED = {
     "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
 }  # any is kept
+MOMENTS = {"date": "date", "time": "time", "datetime": "instant"}  # domains of moments, with how they write their state
+HELD = {(True, True): "datetime", (True, False): "date", (False, True): "time"}  # by whether it has a date, and a time
+DUE = ("todo", "due_date")
 KEPT = ("unavailable", "unknown")  # states that every entity may have
 STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
@@ -75,7 +78,23 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
     if unit := _unit(name, entity):
         changed["unit"] = unit
     free = UNROUNDED.get(entity.domain, {}).get(name, ())
-    return {key: one for key, one in changed.items() if key not in free}
+    return {key: one for key, one in changed.items() if key not in free} | _moment(typed, name, entity)
+
+
+def moment_of(entity: Entity) -> str | None:
+    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/moments.py`."""
+    if entity.domain == "input_datetime":
+        return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
+    return MOMENTS.get(entity.domain)
+
+
+def _moment(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
+    """The format of a text that is a moment: the state, and what services take for it."""
+    own = moment_of(entity)
+    kind = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
+    if typed["type"] != "str" or kind is None:
+        return {}
+    return {"format": kind} | ({"zone": entity.zone} if kind == "instant" and entity.zone else {})
 
 
 def _options(name: str, entity: Entity) -> list[str] | None:

@@ -70,6 +70,7 @@ class Entity(Frozen):
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
     units: dict[str, Any] = {}  # of its home, by quantity: `temperature` is `°F`
+    zone: str | None = None  # of its home, such as `Europe/Berlin`
 
     @property
     def domain(self) -> str:
@@ -127,6 +128,7 @@ class Listing(Frozen):
             attributes=attributes,
             services=tuple(self.sources[SERVICES].get(name, ())),
             units=self.sources[CONFIG].get("unit_system") or {},
+            zone=self.sources[CONFIG].get("time_zone"),
         )
 
 

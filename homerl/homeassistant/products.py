@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Mapping
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.moments import canonical
 from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
-from homerl.homeassistant.capabilities import Typed, limited
+from homerl.homeassistant.capabilities import Typed, limited, moment_of
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
@@ -33,7 +35,8 @@ HIDDEN = frozenset(
     "reload delete browse_media search_media".split()
 )  # for the owner of the home at a screen, not for a speaker
 UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
-BOUNDS = ("type", "options", "range", "precision")
+BOUNDS = ("type", "options", "range", "precision", "format")
+REPEATED = {"input_datetime": frozenset("year month day hour minute second timestamp".split())}  # what the state tells too
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
 
@@ -122,7 +125,7 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     theirs: dict[str, str] = {}
     if "state" not in attributes:
         attributes["state"] = state_of(entity)
-    for name, reading in readings(entity, frozenset(attributes), notes):
+    for name, reading in readings(entity, frozenset(attributes) | REPEATED.get(entity.domain, frozenset()), notes):
         reading["name"] = _unused(reading["name"], attributes)
         attributes[reading["name"]] = reading
         theirs |= {reading["name"]: name} if reading["name"] != name else {}
@@ -191,6 +194,8 @@ def _started(was: Typed, now: Typed) -> Typed:
     """The attribute with a start that its own limits allow."""
     if "starts" not in now or _bounds(was) == _bounds(now):
         return now
+    if "format" in now:
+        return now if canonical(now["format"], ast.literal_eval(now["starts"])) else _without(now, "starts")
     if now.get("internal"):
         return now | {"starts": restarted(now["starts"], was, now)}
     return now if "self." in now["starts"] else _without(now, "starts")  # then it begins as it is shown
@@ -216,6 +221,8 @@ def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: Ent
     """The arguments of a product's service that make sense for the entity. One that the form does not have makes sense."""
     every = {name for name, _ in every_field(form)}
     fitting = {name for name, _ in fields(form, entity.attributes)}
+    if entity.domain == "input_datetime" and (moment := moment_of(entity)):
+        return {moment}  # in which the others are told, see `translation.py`
     return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
 
 

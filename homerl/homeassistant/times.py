@@ -1,4 +1,4 @@
-"""Durations and times of day as Home Assistant writes them, and the clock of a home.
+"""Durations as Home Assistant writes them, and the clock of a home.
 
 Invariant: what is none is None, and never guessed.
 """
@@ -6,7 +6,7 @@ Invariant: what is none is None, and never guessed.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 DURATION = re.compile(r"(-?)(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?")
 
@@ -21,15 +21,12 @@ def seconds(text: str) -> int | None:
     return -total if match[1] else total
 
 
-def written(kind: str, text: str) -> str | None:
-    """A `time`, `date` or `datetime` as states show it: `07:30:00` for `7:30`."""
+def stamped(timestamp: str, zone: tzinfo) -> str:
+    """A moment in seconds since 1970, as a text; empty for what is none."""
     try:
-        if kind == "time":
-            hour, _, rest = text.partition(":")
-            return time.fromisoformat(f"{hour:0>2}:{rest}").isoformat() if rest else None
-        return date.fromisoformat(text).isoformat() if kind == "date" else datetime.fromisoformat(text).isoformat()
-    except ValueError:
-        return None
+        return str(datetime.fromtimestamp(float(timestamp), zone))
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def local_clock(moment: datetime, zone: tzinfo) -> int:

@@ -20,14 +20,14 @@ from envs.homeenv.devices import Device
 from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument, Attribute
+from envs.homeenv.moments import canonical
 from envs.homeenv.origin import SAME, Link
 from envs.homeenv.rules import Rule
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
 from homerl.homeassistant.privacy import without_secrets
-from homerl.homeassistant.times import local_clock, seconds, written
+from homerl.homeassistant.times import local_clock, seconds, stamped
 
-TIMES = ("date", "datetime", "time")  # names of arguments whose texts Home Assistant reads as times
 STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
 CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 OPEN = "needs_action"  # the attribute with the open items of a list
@@ -84,8 +84,25 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
     form = {} if domain in STRICT else shipped_forms().get(domain_of(entity), {}).get(name, {})
     ignored = {field for field, _ in every_field(form)} - known.keys()
-    given = {mine.get(key, key): value for key, value in _flat(data, known)}
+    given = {mine.get(key, key): value for key, value in _flat(_dated(home, device, data), known)}
     return ours, {key: _argument(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
+
+
+def _dated(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a helper with a date, a time or both is set to, in the one argument that it takes. Raises `Refused` for none."""
+    _, state = device.spec.attribute_index.get("state", (0, None))
+    if domain_of(device.did) != "input_datetime" or state is None or state.format is None or not data:
+        return data
+    told = {key: str(value) for key, value in data.items()}
+    if "timestamp" in told:
+        told["datetime"] = stamped(told["timestamp"], home.plan.origin.time_zone if home.plan.origin else UTC)
+    time = canonical("time", told.get("time", ""))
+    whole = canonical("datetime", told.get("datetime") or f"{told.get('date')} {time}")
+    day, _, clock = (whole or " ").partition(" ")
+    parts = {"date": day or told.get("date"), "time": clock or time, "datetime": whole}
+    if (value := parts[state.format]) is None:
+        raise Refused("missing_argument", f"{device.name} {device.did} shows a {state.format}, and {dict(data)} tells none")
+    return {state.format: value}
 
 
 def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str, Any]]:
@@ -102,16 +119,12 @@ def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
     if argument is None:
         return value
     if argument.unit == "second" and isinstance(value, str):
-        return _or_refuse(seconds(value), argument.name, value)
-    if argument.name in TIMES and argument.type == "str" and isinstance(value, str):
-        return _or_refuse(written(argument.name, value), argument.name, value)
+        if (duration := seconds(value)) is None:
+            raise Refused("out_of_range", f"{argument.name} = '{value}' is no duration")
+        return duration
+    if argument.format and isinstance(value, str):
+        return argument.check(value, argument.name)
     return _within(argument, value) if domain in CLAMPING else value
-
-
-def _or_refuse(read: Any, name: str, value: str) -> Any:
-    if read is None:
-        raise Refused("out_of_range", f"{name} = '{value}' is none")
-    return read
 
 
 def _within(argument: Argument, value: Any) -> Any:

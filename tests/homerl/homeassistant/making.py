@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.homeassistant.listing import Entity
+from homerl.homeassistant.forms import shipped_forms, supported
+from homerl.homeassistant.importing import Imported, import_home
+from homerl.homeassistant.listing import CONFIG, SERVICES, STATES, Entity, Listing
 from tests.homerl.homeassistant.replay import listing
 
 
@@ -20,3 +22,20 @@ def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None 
 def recorded_entity(entity_id: str) -> Entity:
     """An entity of the recorded home."""
     return next(one for one in listing().entities if one.entity_id == entity_id)
+
+
+def home_of(rows: list[dict[str, Any]], unit: str = "°C") -> Imported:
+    """The home of these states, in which every service is offered that Home Assistant would offer."""
+    offered = {row["entity_id"]: supported(shipped_forms(), row["entity_id"], row["attributes"]) for row in rows}
+    sources = listing().sources
+    sources = sources | {
+        STATES: rows,
+        SERVICES: sources[SERVICES] | {name: offer for name, offer in offered.items() if name not in sources[SERVICES]},
+        CONFIG: sources[CONFIG] | {"unit_system": {"temperature": unit}},
+    }
+    return import_home(Listing(version="1", sources=sources), everything=True)
+
+
+def alone(entity: str, state: str, **attributes: Any) -> Imported:
+    """The home of one entity."""
+    return home_of([{"entity_id": entity, "state": state, "attributes": attributes}])

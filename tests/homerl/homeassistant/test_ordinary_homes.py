@@ -10,10 +10,11 @@ import pytest
 
 from envs.homeenv.spec import DeviceSpec
 from homerl.homeassistant.capabilities import CAPABILITIES
-from homerl.homeassistant.forms import shipped_forms, supported
+from homerl.homeassistant.forms import shipped_forms
 from homerl.homeassistant.importing import Imported, import_home
-from homerl.homeassistant.listing import CONFIG, SERVICES, STATES, Listing
+from homerl.homeassistant.listing import SERVICES, STATES, Listing
 from homerl.homeassistant.translation import values_of
+from tests.homerl.homeassistant.making import alone, home_of
 from tests.homerl.homeassistant.replay import listing
 
 Row = dict[str, Any]
@@ -62,22 +63,6 @@ WAYS: dict[str, Callable[[Row], Row]] = {
     "fahrenheit, untold": lambda row: silent(in_fahrenheit(row)),
     "fahrenheit, unreachable": lambda row: bare(in_fahrenheit(row)),
 }
-
-
-def home_of(rows: list[Row], unit: str = "°C") -> Imported:
-    """The home of these states, in which every service is offered that Home Assistant would offer."""
-    offered = {row["entity_id"]: supported(shipped_forms(), row["entity_id"], row["attributes"]) for row in rows}
-    sources = listing().sources
-    sources = sources | {
-        STATES: rows,
-        SERVICES: sources[SERVICES] | {name: offer for name, offer in offered.items() if name not in sources[SERVICES]},
-        CONFIG: sources[CONFIG] | {"unit_system": {"temperature": unit}},
-    }
-    return import_home(Listing(version="1", sources=sources), everything=True)
-
-
-def alone(entity: str, state: str, **attributes: Any) -> Imported:
-    return home_of([{"entity_id": entity, "state": state, "attributes": attributes}])
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Durations and times as Home Assistant writes them."""
+"""Durations as Home Assistant writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.homeassistant.times import seconds, written
+from homerl.homeassistant.times import seconds
 
 
 @given(total=st.integers(0, 10**7), less=st.booleans())
@@ -20,14 +20,3 @@ def test_a_duration_is_its_seconds(total: int, less: bool) -> None:
 )
 def test_other_durations(text: str, total: int | None) -> None:
     assert seconds(text) == total
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "shown"),
-    [
-        ("time", "7:30", "07:30:00"), ("time", "25:00", None), ("time", "noon", None), ("date", "2026-12-24", "2026-12-24"),
-        ("date", "24 December", None), ("datetime", "2026-12-24 18:30", "2026-12-24T18:30:00"), ("datetime", "soon", None),
-    ],
-)  # fmt: skip
-def test_a_time_is_as_states_show_it(kind: str, text: str, shown: str | None) -> None:
-    assert written(kind, text) == shown
