@@ -18,6 +18,7 @@ from envs.homeenv.moments import zone_of
 from envs.model import Model
 
 FORMAT = 1
+AVAILABLE = "available"  # the attribute by which an imported device says that it is out of reach, where its state cannot
 
 
 class Link(Model):

@@ -79,7 +79,7 @@ def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> t
     domain = entity.partition(".")[0]
     if domain in PEOPLE and state not in ("home", *DEAD):
         state = "not_home"  # a zone's name says where the person is
-    if attributes.get("mode") == PASSWORD:
+    if attributes.get("mode") == PASSWORD and state not in DEAD:
         state = ""
     if domain == "sensor" and _tells_an_address(entity, state, attributes):
         state = state if state in DEAD else "unknown"

@@ -11,14 +11,15 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.interface import Attribute
 from envs.homeenv.moments import canonical
-from envs.homeenv.origin import Link
+from envs.homeenv.origin import AVAILABLE, Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited, moment_of
@@ -113,7 +114,8 @@ def bare_product(entity: Entity) -> Product:
     """The product of an entity of which nothing but the state, as a text, can be told."""
     state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
     note = Note(entity.entity_id, "attributes and services", "only its state is told here")
-    return spec_from_json(_numbered(_empty(entity) | {"attributes": [state]})), Link(aliases=entity.aliases), [note]
+    spec = _reachable(_empty(entity) | {"attributes": [state]})
+    return spec_from_json(_numbered(spec)), Link(aliases=entity.aliases), [note]
 
 
 def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bool) -> Product:
@@ -126,7 +128,7 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     if "state" not in attributes:
         attributes["state"] = state_of(entity)
     for name, reading in readings(entity, frozenset(attributes) | REPEATED.get(entity.domain, frozenset()), notes):
-        reading["name"] = _unused(reading["name"], attributes)
+        reading["name"] = _unused(reading["name"], {AVAILABLE, *attributes})
         attributes[reading["name"]] = reading
         theirs |= {reading["name"]: name} if reading["name"] != name else {}
     services = {made["name"]: made for made in spec.get("services", ())}
@@ -134,7 +136,25 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
         if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
             services[made["name"]] = made
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
-    return spec_from_json(_numbered(spec)), _link(entity, theirs, services), notes
+    return spec_from_json(_numbered(_reachable(spec))), _link(entity, theirs, services), notes
+
+
+def _reachable(spec: Spec) -> Spec:
+    """The specification of a device that takes no call while it is out of reach: its state says so, else a flag does."""
+    (state,) = (one for one in spec["attributes"] if one["name"] == "state")
+    flags: list[Typed] = []
+    reached = 'self.state != "unavailable"'
+    try:
+        Attribute.model_validate(state).check("unavailable")
+    except Refused:
+        flags = [
+            {"name": AVAILABLE, "type": "bool", "read_only": True, "starts": "True", "description": "Whether it is in reach"}
+        ]
+        reached = f"self.{AVAILABLE}"
+    known = spec.get("available")
+    if known is None or flags:
+        spec = spec | {"available": reached if known is None else f"({known}) and {reached}"}
+    return spec | {"attributes": [*spec["attributes"], *flags]}
 
 
 def _named_after(entity: Entity, spec: Spec) -> Spec:
@@ -234,7 +254,7 @@ def _empty(entity: Entity) -> Spec:
     return {"name": entity.domain, "userdata": {"category": entity.domain, "spid": "", "tags": tags, **named_after}}
 
 
-def _unused(name: str, taken: Mapping[str, Typed]) -> str:
+def _unused(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
 
 

@@ -21,7 +21,7 @@ from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.moments import canonical
-from envs.homeenv.origin import SAME, Link
+from envs.homeenv.origin import AVAILABLE, SAME, Link
 from envs.homeenv.rules import Rule
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
@@ -168,6 +168,8 @@ def readings_of(device: Device, state: str, attributes: Mapping[str, Any], link:
         theirs = link.attributes.get(path, path)
         if path == "state":
             shown: Any = state
+        elif path == AVAILABLE and attribute.starts:  # it is no attribute there
+            shown = state != "unavailable"
         elif theirs in attributes:
             shown = attributes[theirs]
         elif attribute.nullable:

@@ -20,7 +20,7 @@ from envs.homeenv.assist.table import Kind, Way, table
 from envs.homeenv.assist.values import share_of
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.origin import SAME, Storey
+from envs.homeenv.origin import AVAILABLE, SAME, Storey
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import Component, DeviceSpec
@@ -112,6 +112,8 @@ class Entity:
     def state(self, home: Home) -> str:
         """The state as Home Assistant writes it."""
         shape, did = self.shape, self.device.did
+        if shape.whole and AVAILABLE in self.device.spec.told and home.get(did, AVAILABLE) is False:
+            return "unavailable"
         if shape.state is None:
             return "unknown"
         value = home.get(did, shape.state)
