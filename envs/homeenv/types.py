@@ -131,6 +131,13 @@ class ValueType(Model):
                 raise Refused("out_of_range", f"{what} = {shown(value)} is outside {low}..{high}")
         return value
 
+    def nearest(self, value: Any) -> Any:
+        """The number of the range that is nearest to a number; any other value as it is."""
+        if self.range is None or not isinstance(value, (int, float)) or self.range[0] <= value <= self.range[1]:
+            return value
+        bound = self.range[0] if value < self.range[0] else self.range[1]
+        return int(bound) if self.type == "int" else bound
+
     def _typed(self, value: Any, what: str) -> Any:
         kind = self.type
         if kind in NUMBERS and isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from homerl.homeassistant.lights import completed
+
 CONFIG = "get_config"
 FLOORS = "config/floor_registry/list"
 AREAS = "config/area_registry/list"
@@ -125,7 +127,7 @@ class Listing(Frozen):
             hidden=entry.get("hidden_by") is not None,
             exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
-            attributes=attributes,
+            attributes=completed(attributes) if name.startswith("light.") else attributes,
             services=tuple(self.sources[SERVICES].get(name, ())),
             units=self.sources[CONFIG].get("unit_system") or {},
             zone=self.sources[CONFIG].get("time_zone"),

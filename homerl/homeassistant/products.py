@@ -26,6 +26,7 @@ from homerl.homeassistant.capabilities import Typed, limited, moment_of
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
+from homerl.homeassistant.lights import WHITE, modes_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
 from homerl.homeassistant.units import in_units_of
@@ -119,7 +120,11 @@ def bare_product(entity: Entity) -> Product:
 
 
 def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bool) -> Product:
-    notes: list[Note] = []
+    notes = [
+        Note(entity.entity_id, "attribute supported_color_modes", f"the white of its mode {mode} cannot be set here")
+        for mode in WHITE
+        if entity.domain == "light" and mode in modes_of(entity.attributes)
+    ]
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from envs.homeenv.assist.table import table
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import armed
 from envs.homeenv.calls import with_room_ids
@@ -25,14 +26,14 @@ from envs.homeenv.origin import AVAILABLE, SAME, Link
 from envs.homeenv.rules import Rule
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
+from homerl.homeassistant.lights import COLOURED
 from homerl.homeassistant.privacy import without_secrets
 from homerl.homeassistant.times import local_clock, seconds, stamped
 
 STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
-CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 OPEN = "needs_action"  # the attribute with the open items of a list
 DEAD = ("unavailable", "unknown")  # states without a value
-COLOURED = ("xy", "rgb", "rgbw", "rgbww")  # colour modes in which a light shows its hue and saturation too
+COLOURS = ("color_name", *(f"{mode}_color" for mode in COLOURED))  # arguments that are a colour
 SWITCHED = {"on": True, "off": False}  # states of an automation; in any other it stays as it was
 NEVER = object()  # no value
 
@@ -85,7 +86,10 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     form = {} if domain in STRICT else shipped_forms().get(domain_of(entity), {}).get(name, {})
     ignored = {field for field, _ in every_field(form)} - known.keys()
     given = {mine.get(key, key): value for key, value in _flat(_dated(home, device, data), known)}
-    return ours, {key: _argument(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
+    if "color_temp_kelvin" in known and (colour := next((key for key in given if key in COLOURS and key in ignored), None)):
+        raise Refused("unknown_argument", f"{device.name} {entity}: what {colour} does to its white is not known here")
+    taken = {key: value for key, value in given.items() if key not in ignored}
+    return ours, {key: _argument(known.get(key), value, domain_of(entity)) for key, value in taken.items()}
 
 
 def _dated(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -124,17 +128,8 @@ def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
         return duration
     if argument.format and isinstance(value, str):
         return argument.check(value, argument.name)
-    return _within(argument, value) if domain in CLAMPING else value
-
-
-def _within(argument: Argument, value: Any) -> Any:
-    """The value, within the argument's range: Home Assistant does not refuse others."""
-    if argument.range is None or argument.type not in NUMBERS:
-        return value
-    low, high = argument.range
-    if isinstance(value, (int, float)) and not low <= value <= high:
-        return argument.check(int(low if value < low else high) if argument.type == "int" else low if value < low else high)
-    return value
+    rules = table().domains.get(domain)
+    return argument.nearest(value) if rules and argument.name in rules.clamps and argument.type in NUMBERS else value
 
 
 def domain_of(entity: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
-from envs.homeenv.assist.table import Kind, Way, table
+from envs.homeenv.assist.table import Kind, Way, rules_of, table
 from envs.homeenv.assist.values import share_of
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
@@ -245,7 +245,7 @@ def _whole(spec: DeviceSpec) -> Shape:
     An imported product has the name of its domain, and its subcategory is its device class.
     """
     domain, names = (
-        table().domains.get(spec.category, table().domains["switch"]),
+        rules_of(spec.category),
         {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
     )
     acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways))}

@@ -12,7 +12,7 @@ from typing import Any
 from envs.homeenv.assist.dump import latest
 from envs.homeenv.assist.entities import Entity, Setting, Step
 from envs.homeenv.assist.match import Matched, NoMatch, Wanted, match
-from envs.homeenv.assist.table import Act, table
+from envs.homeenv.assist.table import Act, rules_of, table
 from envs.homeenv.assist.values import rgb_of, share_of, taken
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
@@ -144,6 +144,9 @@ def steps(home: Home, tool: str, entity: Entity, values: Mapping[str, Any], alwa
     if any(values.get(what) == 0 for what in ("brightness", "percentage")) and "turn_off" in acts:
         return [acts["turn_off"]]
     able = {what: value for what, value in values.items() if what in entity.shape.sets}
+    rules = rules_of(entity.domain)
+    if lost := [what for what in values.keys() - able.keys() if rules.instead.get(what) in entity.shape.sets]:
+        raise Refused("unknown_service", f"{entity.id} does not support {', '.join(sorted(lost))}")
     if not able:
         if act.act is None or act.act not in acts:
             raise Refused("unknown_service", f"{entity.id} does not support {act.act or ', '.join(act.slots)}")
@@ -151,7 +154,10 @@ def steps(home: Home, tool: str, entity: Entity, values: Mapping[str, Any], alwa
     found = [] if _awake(home, entity) and not always else [acts["turn_on"]] if _wakes(entity, able) else []
     found += [entity.shape.before[what] for what in able if what in entity.shape.before]
     chosen = ((entity.shape.sets[what], what, value) for what, value in able.items())
-    return found + _merged((setting, taken(what, value, setting.kind)) for setting, what, value in chosen)
+    return found + _merged(
+        (setting, taken(what, setting.kind.nearest(value) if rules.clamped(what) else value, setting.kind))
+        for setting, what, value in chosen
+    )
 
 
 def _merged(pairs: Iterator[tuple[Setting, Any]]) -> list[Step]:

@@ -42,6 +42,8 @@ class Domain(Model):
 
     acts: dict[str, tuple[Way, ...]] = {}
     sets: dict[str, tuple[str, ...]] = {}
+    clamps: tuple[str, ...] = ()
+    instead: dict[str, str] = {}
     wakes: tuple[str, ...] = ()
     before: dict[str, Way] = {}
     state: dict[str, dict[Any, str]]
@@ -49,6 +51,10 @@ class Domain(Model):
     hidden: tuple[str, ...] = ()
     while_on: tuple[str, ...] = ()
     units: dict[str, str] = {}
+
+    def clamped(self, what: str) -> bool:
+        """Whether a value that is set is taken as the nearest one in its range."""
+        return any(way.partition(":")[2] in self.clamps for way in self.sets[what])
 
 
 class Act(Model):
@@ -89,6 +95,11 @@ class Table(Model):
 def table() -> Table:
     """The translation."""
     return validate(Table, read_yaml(HERE / "table.yaml"))
+
+
+def rules_of(domain: str) -> Domain:
+    """What entities of a domain do; those of an unlisted one are as switches."""
+    return table().domains.get(domain, table().domains["switch"])
 
 
 @lru_cache

@@ -1,0 +1,39 @@
+"""What a light can do, by its colour modes: one that is off may not show it, and older versions tell it in mireds.
+
+Invariant: a light that shows all this, in kelvin, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+COLOURED = ("hs", "xy", "rgb", "rgbw", "rgbww")  # colour modes with a hue and a saturation, in whatever numbers
+PLAIN = ("onoff", "unknown")  # those without a brightness
+WHITE = ("white", "rgbw", "rgbww")  # those with a white of their own, which is not known here
+MIREDS = {  # millions by kelvin, as older versions tell it
+    "color_temp": "color_temp_kelvin", "min_mireds": "max_color_temp_kelvin", "max_mireds": "min_color_temp_kelvin",
+}  # fmt: skip
+
+
+def completed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a light, with null for what it can show and does not show now."""
+    has = modes_of(attributes)
+    can = ["brightness", "color_mode"] if has.difference(PLAIN) else []
+    can += ["color_temp_kelvin"] if "color_temp" in has else []
+    can += ["hs_color", "rgb_color"] if has.intersection(COLOURED) else []
+    can += ["effect"] if attributes.get("effect_list") else []
+    kelvin = {name: _kelvin(attributes[mireds]) for mireds, name in MIREDS.items() if attributes.get(mireds)}
+    shown = {name: value for name, value in attributes.items() if name not in MIREDS}
+    return dict.fromkeys(can) | kelvin | shown
+
+
+def modes_of(attributes: Mapping[str, Any]) -> set[str]:
+    """The colour modes of a light."""
+    modes = attributes.get("supported_color_modes")
+    return {mode for mode in modes if isinstance(mode, str)} if isinstance(modes, list) else set()
+
+
+def _kelvin(mireds: Any) -> int | None:
+    number = isinstance(mireds, (int, float)) and not isinstance(mireds, bool) and mireds >= 1
+    return int(1_000_000 // mireds) if number else None
