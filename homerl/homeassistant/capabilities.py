@@ -5,7 +5,7 @@ Invariant: a limit that the entity does not give, or that makes no sense, change
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.homeenv.types import NUMBERS
@@ -39,6 +39,7 @@ UNROUNDED = {
 MOMENTS = {"date": "date", "time": "time", "datetime": "instant"}  # domains of moments, with how they write their state
 HELD = {(True, True): "datetime", (True, False): "date", (False, True): "time"}  # by whether it has a date, and a time
 DUE = ("todo", "due_date")
+WAKING = ("heat_cool", "heat", "cool")  # modes of a thermostat, of which the first that it has is on
 KEPT = ("unavailable", "unknown")  # states that every entity may have
 STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
@@ -103,7 +104,18 @@ def _options(name: str, entity: Entity) -> list[str] | None:
         listing = STATES.get(entity.domain)
     given = entity.attributes.get(listing or "")
     options = [str(option) for option in given] if isinstance(given, list) else []
+    if options and name == "state":
+        options += ["off"] if f"{entity.domain}.turn_off" in entity.services else []
+        options += [entity.state] if entity.state not in KEPT else []
     return list(dict.fromkeys(options)) or None
+
+
+def switched_on(entity: Entity, options: Sequence[str]) -> str | None:
+    """The state in which something is switched on that has several such: as Home Assistant chooses, else the first."""
+    waking = [option for option in options if option not in ("off", *KEPT)]
+    if entity.domain != "climate" or len(waking) == 1:
+        return next(iter(waking), None)
+    return next((mode for mode in WAKING if mode in waking), None)
 
 
 def _bounds(name: str, entity: Entity) -> tuple[float, float] | None:

@@ -100,9 +100,10 @@ def service(
 
 def _code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
     state = attributes.get("state", {})
-    if name in ("turn_on", "turn_off") and state.get("type") == "str":
+    switched = state.get("type") == "str" and set(SWITCHED) <= set(state.get("options", SWITCHED))
+    if name in ("turn_on", "turn_off") and switched:
         yield f'self.state = "{name[5:]}"'
-    if name == "toggle" and state.get("type") == "str":
+    if name == "toggle" and switched:
         yield 'self.state = "off" if self.state == "on" else "on"'
     for argument in arguments:
         target = argument["name"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 Spec = dict[str, Any]  # a specification as JSON
@@ -51,6 +51,28 @@ def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[fl
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("min", "max"):
                     call.args = [_moved(argument, dict(zip(before, now))) for argument in call.args]
     return ast.unparse(tree)
+
+
+def rechosen(code: str, attribute: str, allowed: Collection[Any], instead: Any) -> str:
+    """The code with `instead` for what is assigned to an attribute and is not allowed; empty if there is nothing instead."""
+    tree = ast.parse(code)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) == attribute:
+            for constant in _assigned(statement.value):
+                if constant.value not in allowed:
+                    if instead is None:
+                        return ""
+                    constant.value = instead
+    return ast.unparse(tree)
+
+
+def _assigned(value: ast.expr) -> Iterator[ast.Constant]:
+    """The texts that may be the value of an expression."""
+    if isinstance(value, ast.IfExp):
+        yield from _assigned(value.body)
+        yield from _assigned(value.orelse)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value
 
 
 def restarted(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

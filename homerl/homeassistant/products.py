@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from envs.homeenv.moments import canonical
 from envs.homeenv.origin import AVAILABLE, Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
-from homerl.homeassistant.capabilities import Typed, limited, moment_of
+from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of, switched_on
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.lights import WHITE, modes_of
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
+from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, rechosen, restarted
 from homerl.homeassistant.units import in_units_of
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
@@ -36,7 +36,10 @@ SENSORS = ("binary_sensor", "sensor")
 HIDDEN = frozenset(
     "reload delete browse_media search_media".split()
 )  # for the owner of the home at a screen, not for a speaker
-UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
+UNSAID = {  # features that no form tells
+    "vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32},
+    "water_heater": {"set_temperature": 1, "set_operation_mode": 2, "set_away_mode": 4, "turn_on": 8, "turn_off": 8},
+}
 BOUNDS = ("type", "options", "range", "precision", "format")
 REPEATED = {"input_datetime": frozenset("year month day hour minute second timestamp".split())}  # what the state tells too
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
@@ -53,24 +56,36 @@ def bases() -> tuple[DeviceSpec, ...]:
 
 
 def base_of(entity: Entity) -> DeviceSpec | None:
-    """The product of the entity's domain that has most of what the entity has, and least beside that."""
-    offered = _offered(entity)
-    told = {
-        name for one in offered for name, _ in fields(shipped_forms().get(entity.domain, {}).get(one, {}), entity.attributes)
-    }
-    has = offered | (told if _hides(entity) else set(entity.attributes))
+    """The product of the entity's domain that does and has most of what the entity does and has, and least beside that."""
     kind = entity.attributes.get("device_class")
-
     if entity.domain in SENSORS:
         unit = "_fahrenheit" if entity.attributes.get("unit_of_measurement") == "°F" else ""
         return next((spec for spec in bases() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
+    forms = shipped_forms().get(entity.domain, {})
+    offered = {one: {name for name, _ in fields(forms.get(one, {}), entity.attributes)} for one in _offered(entity)}
+    told = {name for names in offered.values() for name in names}
+    has = offered.keys() | (told if _hides(entity) else set(entity.attributes))
+    shown = {name for name, value in entity.attributes.items() if value is not None}
+    states = set(limited({"type": "str"}, "state", entity).get("options", ()))
 
-    def fit(spec: DeviceSpec) -> tuple[bool, int, int]:
+    def fit(spec: DeviceSpec) -> tuple[int, bool, int, int, int]:
+        made = {one.name: {argument.name for argument in one.arguments} for one in spec.services}
+        lost = sum(_lost(names & shown, names, made.get(one)) for one, names in offered.items())
         own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
-        own = own & (told | offered) if _hides(entity) else own
-        return kind is not None and spec.userdata.subcategory == kind, len(own & has), -len(own - has)
+        own = own & (told | offered.keys()) if _hides(entity) else own
+        modes = {mode for one in spec.attributes if one.name == "state" for mode in one.options or ()}
+        alike = kind is not None and spec.userdata.subcategory == kind
+        return -lost, alike, len(own & has), len(modes & states), -len(own - has)
 
     return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
+
+
+def _lost(shown: set[str], told: set[str], arguments: set[str] | None) -> int:
+    """How much of a service is lost: what it does not set, or all of it, if it cannot be made of its form alone.
+
+    `shown` are those of the fields `told` that are attributes; `arguments` is None if the product lacks the service.
+    """
+    return not (told and shown == told) if arguments is None else len(shown - arguments)
 
 
 def _hides(entity: Entity) -> bool:
@@ -120,11 +135,7 @@ def bare_product(entity: Entity) -> Product:
 
 
 def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bool) -> Product:
-    notes = [
-        Note(entity.entity_id, "attribute supported_color_modes", f"the white of its mode {mode} cannot be set here")
-        for mode in WHITE
-        if entity.domain == "light" and mode in modes_of(entity.attributes)
-    ]
+    notes: list[Note] = []
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
@@ -136,12 +147,28 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
         reading["name"] = _unused(reading["name"], {AVAILABLE, *attributes})
         attributes[reading["name"]] = reading
         theirs |= {reading["name"]: name} if reading["name"] != name else {}
-    services = {made["name"]: made for made in spec.get("services", ())}
+    services = {made["name"]: made for made in spec.get("services", ()) if made["code"] or "returns" in made}
     for name in sorted(_offered(entity) - HIDDEN - services.keys()):
         if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
             services[made["name"]] = made
+    notes += _lacking(entity, forms, services)
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
     return spec_from_json(_numbered(_reachable(spec))), _link(entity, theirs, services), notes
+
+
+def _lacking(entity: Entity, forms: Forms, services: Mapping[str, Any]) -> Iterator[Note]:
+    """What the entity shows, or is, and no service of ours sets, though one of its own does."""
+    if entity.domain == "light":
+        for mode in sorted(modes_of(entity.attributes).intersection(WHITE)):
+            why = f"the white of its mode {mode} cannot be set here"
+            yield Note(entity.entity_id, "attribute supported_color_modes", why)
+        return  # a colour can be told in one way here, and in several there
+    for full in entity.services:
+        domain, _, name = full.partition(".")
+        known = {argument["name"] for argument in services.get(named(name), {}).get("arguments", ())}
+        told = [field for field, _ in fields(forms.get(domain, {}).get(name, {}), entity.attributes)]
+        if lost := [field for field in told if field in entity.attributes and named(field) not in known]:
+            yield Note(entity.entity_id, f"service {full}", f"it does not set {', '.join(lost)} here")
 
 
 def _reachable(spec: Spec) -> Spec:
@@ -190,6 +217,10 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
     ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
     for one in spec["services"]:
         one["code"] = rebounded(one["code"], ranges)
+        for attribute in spec["attributes"]:
+            if attribute["name"] == "state" and entity.domain in STATES and "options" in attribute:
+                own = ("off",) if entity.domain == "climate" else attribute["options"]
+                one["code"] = rechosen(one["code"], "state", own, switched_on(entity, attribute["options"]))
         if "arguments" in one:
             one["arguments"] = [limited(argument, argument["name"], entity) for argument in one["arguments"]]
     return spec
