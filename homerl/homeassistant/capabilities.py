@@ -36,13 +36,13 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
 UNROUNDED = {
     "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
 }  # any is kept
+KEPT = ("unavailable", "unknown")  # states that every entity may have
+STEP = 0.1  # of what moves and is no whole number
+TEXTS = ("text", "input_text")  # domains whose limits are of a length
 MOMENTS = {"date": "date", "time": "time", "datetime": "instant"}  # domains of moments, with how they write their state
 HELD = {(True, True): "datetime", (True, False): "date", (False, True): "time"}  # by whether it has a date, and a time
 DUE = ("todo", "due_date")
 WAKING = ("heat_cool", "heat", "cool")  # modes of a thermostat, of which the first that it has is on
-KEPT = ("unavailable", "unknown")  # states that every entity may have
-STEP = 0.1  # of what moves and is no whole number
-TEXTS = ("text", "input_text")  # domains whose limits are of a length
 CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest to a home
     [*OPTIONS, *(name for pair in (*RANGES.values(), *VALUES.values()) for name in pair)]
 ) | frozenset(
@@ -66,7 +66,7 @@ UNITS = {
 
 def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
     """The attribute or argument of this name with the entity's own limits."""
-    changed = dict(typed)
+    changed = dict(typed) | _moment(typed, name, entity)
     if typed["type"] == "int" and isinstance(now := entity.attributes.get(name), float) and now % 1:
         changed |= {"type": "float"} | ({"precision": STEP} if "moves" in typed else {})
     if options := _options(name, entity):
@@ -79,23 +79,7 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
     if unit := _unit(name, entity):
         changed["unit"] = unit
     free = UNROUNDED.get(entity.domain, {}).get(name, ())
-    return {key: one for key, one in changed.items() if key not in free} | _moment(typed, name, entity)
-
-
-def moment_of(entity: Entity) -> str | None:
-    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/moments.py`."""
-    if entity.domain == "input_datetime":
-        return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
-    return MOMENTS.get(entity.domain)
-
-
-def _moment(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
-    """The format of a text that is a moment: the state, and what services take for it."""
-    own = moment_of(entity)
-    kind = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
-    if typed["type"] != "str" or kind is None:
-        return {}
-    return {"format": kind} | ({"zone": entity.zone} if kind == "instant" and entity.zone else {})
+    return {key: one for key, one in changed.items() if key not in free}
 
 
 def _options(name: str, entity: Entity) -> list[str] | None:
@@ -139,3 +123,19 @@ def _ranged(typed: Mapping[str, Any], bounds: tuple[float, float]) -> Typed:
 def _unit(name: str, entity: Entity) -> str | None:
     given = entity.attributes.get("unit_of_measurement") if name in ("state", "value") else None
     return UNITS.get(given, given) if isinstance(given, str) else None
+
+
+def moment_of(entity: Entity) -> str | None:
+    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/moments.py`."""
+    if entity.domain == "input_datetime":
+        return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
+    return MOMENTS.get(entity.domain)
+
+
+def _moment(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
+    """The format of a text that is a moment: the state, and what services take for it."""
+    own = moment_of(entity)
+    kind = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
+    if typed["type"] != "str" or kind is None:
+        return {}
+    return {"format": kind} | ({"zone": entity.zone} if kind == "instant" and entity.zone else {})
