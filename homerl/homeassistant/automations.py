@@ -21,7 +21,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
-from envs.homeenv.origin import Hidden, Unfollowed
+from envs.homeenv.origin import AVAILABLE, Hidden, Unfollowed
 from envs.homeenv.types import NUMBERS, ValueType
 from homerl.homeassistant.automation_text import HIDDEN, NESTED, NESTING, hidden_key, readable
 from homerl.homeassistant.client import Client
@@ -211,13 +211,28 @@ def _state(home: Home, text: Mapping[str, Any], key: str) -> str:
     if text.get(key) is None:
         raise Unread("a condition by state does not say the state")
     entity, states = _one(text, "entity_id", "entity"), _listed(text, key)
+    flags = _flags(home, entity)
+    dead, states = [flags[one] for one in states if one in flags], [one for one in states if one not in flags]
+    if not states:
+        return f"({' or '.join(dead)})"
     if _slot(home, entity, "state").type not in TEXTS:
         raise Unread(f"the state of {entity} is compared as a text, and here it is a number")
     if domain_of(entity) in PEOPLE and states != [HOME]:
         raise Unread(f"the state of {entity} is a place, which is not known here")
     if is_password(entity, home.state_of(entity)):
         raise Unread(f"the state of {entity} is not known here, since it may be a password")
-    return f"device({json.dumps(entity)}).state in {_tuple(states)}"
+    parts = [*dead, f"device({json.dumps(entity)}).state in {_tuple(states)}"]
+    return f"({' or '.join(parts)})" if dead else parts[0]
+
+
+def _flags(home: Home, entity: str) -> dict[str, str]:
+    """What tells that an entity is out of reach, or has no value, where its state cannot: a condition by that state."""
+    device = home.plan.by_did.get(entity)
+    if device is None or AVAILABLE not in device.spec.told:
+        return {}
+    named = f"device({json.dumps(entity)})"
+    reached = f"{named}.{AVAILABLE} == "
+    return {"unavailable": f"{reached}False", "unknown": f"({reached}True and {named}.state == None)"}
 
 
 def _compared(home: Home, text: Mapping[str, Any]) -> str:

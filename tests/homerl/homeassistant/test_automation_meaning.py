@@ -53,6 +53,17 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "a state from any other": ({"triggers": [state(MODE, ["Away"])]}, [(MODE, "state", "Away")], 1),
     "null from says nothing": ({"triggers": [MOTION | {"from": None, "not_from": None}]}, [(GUESTS, "state", "on")], 1),
     "one that is out of reach": ({"triggers": [state(GUESTS, "unavailable")]}, [(GUESTS, "state", "unavailable")], 1),
+    "a number that is out of reach": (
+        {"triggers": [state(COLD, "unavailable")]},
+        [(COLD, "state", None), (COLD, "available", False)],
+        2,
+    ),
+    "a date that is not known": ({"triggers": [state("date.date", "unknown")]}, [("date.date", "state", None)], 1),
+    "a date, or what stands for none": (
+        {"conditions": [where("date.date", "unavailable", "2026-12-24")]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "off"), ("date.date", "state", "2026-12-24"), (GUESTS, "state", "on")],
+        4,
+    ),
     "a condition": (
         {"conditions": [where(MODE, "Away")]},
         [(GUESTS, "state", "on"), (GUESTS, "state", "off"), (MODE, "state", "Away"), (GUESTS, "state", "on")],
@@ -97,7 +108,7 @@ def test_what_is_taken_acts_when_the_real_one_does(
 
 LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "a number as a text": ({"triggers": [state(COLD, "21")]}, "compared as a text"),
-    "no number as a text": ({"triggers": [state(COLD, "unavailable")]}, "compared as a text"),
+    "no number as a text": ({"triggers": [state(COLD, "21.0")]}, "compared as a text"),
     "a number as a text in a condition": ({"conditions": [where("input_number.target_humidity", "45.0")]}, "as a text"),
     "a count as a text": ({"triggers": [state("counter.visitors", "3")]}, "compared as a text"),
     "the time of a press": ({"triggers": [state("button.push", "2026-01-01T00:00:00+00:00")]}, "compared as a text"),
