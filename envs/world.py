@@ -6,11 +6,13 @@ Invariants of a world:
   wait. It is the same in every process, and two worlds with equal keys behave alike from then on.
 - A call that the world refuses changes nothing. A call that is too large (`excess_of`) is refused.
 - The reward of `step` is the gain in progress.
+- A world can be pickled, for workers of Ray, joblib and Gymnasium. The copy is a fork in another process.
 """
 
 from __future__ import annotations
 
 import copy
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -158,7 +160,7 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
     Raises `ContractError` at the first breach.
     """
     _check_tools(world.tools)
-    actions, last = list(actions), None
+    actions, last, carried = list(actions), None, _pickled(world)
     for action in [*actions, {"name": "no such tool"}]:
         frozen = copy.deepcopy(dict(action))
         key, twin = world.state_key(), world.fork()
@@ -168,6 +170,8 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
         _check_result(here, action)
         _require(here == there, "equal keys behaved differently", action)
         _require(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
+        same = carried.step(copy.deepcopy(frozen)) == here and carried.state_key() == twin.state_key()
+        _require(same, "a pickled copy behaved differently", action)
         info = here[4]
         gained = last is None or abs(here[1] - (info["progress"] - last)) < 1e-9
         _require(gained, "the reward is not the gain in progress", action)
@@ -180,6 +184,14 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
     for action in actions:
         twin.step(action)
     _require(world.state_key() == key, "a fork's steps reached its parent", None)
+
+
+def _pickled(world: World) -> World:
+    try:
+        copied: World = pickle.loads(pickle.dumps(world))
+    except Exception as error:
+        raise ContractError(f"the world cannot be pickled: {error}") from error
+    return copied
 
 
 def _check_tools(tools: list[dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from envs.documents import InputError
 from envs.documents.explain import did_you_mean
@@ -60,6 +60,12 @@ class Condition:
         above 25. None stands for a slot that is used in more than comparisons with constants (`a - b > 5`).
         """
         return thresholds_of(self.tree, lambda node: _slot(node, self.plan), self.slots)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_condition, (self.text, self.plan)
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
+        return self
 
     def holds(self, home: Valued) -> bool:
         """Whether the condition holds now. One that cannot be evaluated (incompatible types, 1 / 0) does not hold."""

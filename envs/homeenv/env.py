@@ -89,14 +89,23 @@ class HomeEnv(World, gym.Env[str, Action]):
     ) -> None:
         if toolset not in TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
-        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].offered(home)}
-        self.named = frozenset(name for name, tool in self._toolset.items() if "name" in tool.parameters)
-        self._missing = TOOLSETS[toolset].missing
-        self._limits = limits
-        self._start = home.fork()
+        self.toolset, self._limits, self._start = toolset, limits, home.fork()
+        self._equip()
         self.engine = EpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
         self.observation_space = AnyText()
         self.action_space = ToolCalls(self.tools)
+
+    def _equip(self) -> None:
+        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].offered(self._start)}
+        self.named = frozenset(name for name, tool in self._toolset.items() if "name" in tool.parameters)
+        self._missing = TOOLSETS[self.toolset].missing
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name not in ("_toolset", "_missing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._equip()  # the functions of tools are found by the toolset's name
 
     @property
     def tools(self) -> list[dict[str, Any]]:

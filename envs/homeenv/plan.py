@@ -5,6 +5,7 @@ Invariants:
 - Slots are ordered: first outdoors, then rooms, then devices.
 - `digest` is the same in every process. Plans with equal digests behave alike.
 - The ids of rooms and devices are unique.
+- A deep copy is the plan itself. Plans that are unpickled and have equal digests are one object while it is in use.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from envs.hashing import text_hash
 from envs.homeenv.audit import Refused
@@ -117,6 +120,13 @@ class Plan:
         origin = () if self.origin is None else (self.origin.text,)
         return text_hash(repr((rooms, devices, self.entrance, weather, self.bias, *origin)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.rooms, self.devices, self.entrance, self.forecast, self.bias, self.origin
+        return _unpickled, (self.digest, *parts)
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
+        return self
+
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, by the owner's id and the path. Raises `Refused` if the home has no such slot."""
         if owner in self.by_did:
@@ -131,6 +141,14 @@ class Plan:
         if path not in ROOM_STATE:
             raise Refused("unknown_attribute", f"{owner} has no '{path}' (it has {', '.join(ROOM_STATE)})")
         return self.base[owner] + list(ROOM_STATE).index(path)
+
+
+_in_use: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+
+
+def _unpickled(digest: int, *parts: Any) -> Plan:
+    """The plan of these parts. Homes of one plan share it, and with it what is worked out once."""
+    return _in_use.get(digest) or _in_use.setdefault(digest, Plan(*parts))
 
 
 def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:

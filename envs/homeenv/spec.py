@@ -2,7 +2,7 @@
 
 Invariants:
 - A `DeviceSpec` that loads is executable: its service code and preconditions compile against its attributes and arguments.
-- A specification is compiled once and never changes.
+- A specification is compiled once and never changes. It is pickled as its text, and compiled once in each process.
 
 The docstrings of the pydantic models are descriptions in docs/schemas.
 """
@@ -225,9 +225,17 @@ class DeviceSpec(Component):
         return {path: value for path, value in zip(paths, values) if path in known}
 
     @cached_property
+    def text(self) -> str:
+        """The whole specification as JSON."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @cached_property
     def digest(self) -> str:
         """A 64-bit hash of the whole specification, in hex. It is the same in every process."""
-        return hashlib.blake2b(self.model_dump_json(exclude_defaults=True).encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _spec_of, (self.text, type(self))
 
     def rand(self, seed: int | None = None) -> LoneDevice:
         """A device outside any home with random values (HomeFlow A.2). The same seed gives the same device."""
@@ -365,5 +373,5 @@ def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
 
 
 @lru_cache(maxsize=1024)  # homes of one catalogue repeat its products, and a specification takes milliseconds to compile
-def _spec_of(text: str) -> DeviceSpec:
-    return DeviceSpec.model_validate(json.loads(text))
+def _spec_of(text: str, kind: type[DeviceSpec] = DeviceSpec) -> DeviceSpec:
+    return kind.model_validate(json.loads(text))

@@ -15,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -25,7 +25,9 @@ from envs.hashing import text_hash
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
 from envs.simuhome.spec import Cluster, DeviceType, Tables, enum_member
 
-ABSENT = object()  # the value before a slot existed
+
+class ABSENT:
+    """The value before a slot existed. It is a class, which stays the same object when a home is copied or pickled."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,17 @@ class Device:
         """The offset of each attribute, by endpoint and cluster."""
         return self.type.tables if self.offsets is self.type.offsets else self.type.tables_of(self.offsets)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = None if self.offsets is self.type.offsets else self.offsets
+        return _device, (self.id, self.type, self.room, self.base, own)
+
     def flat(self) -> Iterator[tuple[str, int]]:
         """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
         return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
+
+
+def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> Device:
+    return Device(id, type, room, base, type.offsets if offsets is None else offsets)
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,12 @@ class Plan:
     devices: Mapping[str, Device]
     aggregators: bool = True
     max_ticks: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan, tuple(getattr(self, part.name) for part in fields(self))  # without what is worked out from them
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Plan:
+        return self
 
     @cached_property
     def by_room(self) -> dict[str, tuple[Device, ...]]:

@@ -172,9 +172,19 @@ class DeviceType:
             if not self.power.concern(endpoint, cluster.name, command)
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _known_type, (self.name,)  # every process reads the same catalogue
+
     def read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
         """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
         return f"{endpoint}.{cluster.name}.{attribute}" in self.initial and attribute not in cluster.writable
+
+
+class Enumeration(IntEnum):
+    """An enumeration of the catalogue. Its members are pickled by its name, since no module holds it."""
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return enum_member, (type(self).__name__, int(self))
 
 
 def enum_member(kind: str, value: Any) -> Any:
@@ -189,7 +199,7 @@ def enum_member(kind: str, value: Any) -> Any:
 def enumerations() -> dict[str, type[IntEnum]]:
     """The enumerations of the catalogue by name."""
     data = read_yaml(CATALOGUE / "enums.yaml").data
-    return {name: cast(type[IntEnum], IntEnum(name, members, module=__name__)) for name, members in data.items()}
+    return {name: cast(Any, Enumeration)(name, members, module=__name__) for name, members in data.items()}
 
 
 @lru_cache(maxsize=1)
@@ -205,6 +215,10 @@ def clusters() -> dict[str, Cluster]:
 def device_types() -> dict[str, DeviceType]:
     """The 17 device types by name."""
     return {name: _device_type(name, given) for name, given in read_yaml(CATALOGUE / "devices.yaml").data.items()}
+
+
+def _known_type(name: str) -> DeviceType:
+    return device_types()[name]
 
 
 def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:

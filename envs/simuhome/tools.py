@@ -54,6 +54,9 @@ class Tool:
     query: bool = False
     checked: bool = True
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _known, (self.name,)  # every process has the same tools
+
     @cached_property
     def required(self) -> tuple[str, ...]:
         """The names of the parameters that must be given."""
@@ -244,6 +247,12 @@ ALL_TOOLS = (
     Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
 )  # fmt: skip
 TOOLS = {tool.name: tool for tool in ALL_TOOLS}
+
+
+def _known(name: str) -> Tool:
+    return TOOLS[name]
+
+
 TOOLSETS = {
     "released": tuple(TOOLS),
     "paper": (

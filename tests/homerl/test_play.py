@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,17 +18,18 @@ from envs.messages import Message, tool_call
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
-from homerl.play.loop import GAVE_UP, claimed_done, play, waits_for_user
+from homerl.play.loop import GAVE_UP, claimed_done, listen, play, waits_for_user
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
+from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
-from homerl.worlds.registry import begin, restored
+from homerl.worlds.registry import begin, restored, worlds
 from rewards.composite import step_rewards
 
 
@@ -519,3 +521,19 @@ def test_a_full_briefing_tells_hour_rooms_and_entrance(toolset):
     assert ("pyexec" in told, "control_device" in told, '"products"' in told) == tuple(
         toolset == t for t in ("homeflow", "smh", "direct")
     )
+
+
+@pytest.mark.parametrize("name", worlds())
+def test_an_episode_that_is_pickled_half_way_goes_on_alike(name):
+    world = worlds()[name]
+    episode = begin(world.make_blueprint(world.recipe(world=name), "train", 5))
+
+    def goes_on(episode: Episode) -> Trajectory:
+        return asyncio.run(play(episode, world.expert(ExpertConfig(), 1), ScriptedUser(1)))
+
+    for _ in range(3):
+        asyncio.run(listen(episode, ScriptedUser(1))) if waits_for_user(episode) else episode.act(Reply(say("One moment.")))
+        twin = pickle.loads(pickle.dumps(episode))
+        assert twin.situation.state_key() == episode.situation.state_key() and twin.observation == episode.observation
+        trajectory = goes_on(episode.fork())
+        assert goes_on(twin) == trajectory == pickle.loads(pickle.dumps(trajectory))

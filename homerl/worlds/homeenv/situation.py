@@ -45,8 +45,10 @@ class HomeSituation(Situation):
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        return cls(blueprint, world, home, goals(blueprint, home), keeps(blueprint, home))
+        return _situation(blueprint, HomeEnv(home, blueprint.conditions, blueprint.toolset), home)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _situation, (self.blueprint, self.world, self.start, self.heard)
 
     def opening(self) -> list[Message]:
         """The system prompt, and the blueprint's history of earlier messages."""
@@ -178,3 +180,8 @@ class HomeSituation(Situation):
         devices = sorted({did for intent in wishes for did in intent.devices})
         rules = [rule.describe() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
         return [[did, self.home.state_of(did)] for did in devices] + rules
+
+
+def _situation(blueprint: Blueprint, world: HomeEnv, start: Home, heard: Heard = Heard()) -> HomeSituation:
+    """The situation of these parts, with the goals of its blueprint."""
+    return HomeSituation(blueprint, world, start, goals(blueprint, start), keeps(blueprint, start), heard)
