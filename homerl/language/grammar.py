@@ -7,8 +7,8 @@ first is drawn.
 
 Invariants: a draw is a pure function of its random generator; a language is one or more YAML files, and no key occurs
 twice in them; of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`,
-as a hash of their texts decides; a group of fewer than three frames is in both pools; sentences have no space beside a
-Chinese character.
+as a hash of their texts decides; a group of fewer than three frames is in both pools; words of a language are spaced in its
+sentences unless its frames are written in Chinese characters, and names of another script are set as its own words are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Literal
 
 from hassil.expression import Alternative, ListReference, Permutation, RuleReference, TextChunk
@@ -40,7 +40,9 @@ PIECES = re.compile(
     r"|when\.(?:after|bare|clock|date|duration|every|once|reading|unit)\b.*)$"
 )  # keys of parts of sentences, such as noun phrases and times; their frames are in both pools
 POOLS: tuple[Pool, ...] = ("train", "heldout", "any")
-LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[,\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+WIDE = r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff]"  # characters of scripts that write words together
+LOOSE, COMMA = re.compile(rf"(?<={WIDE}) +| +(?={WIDE}|,)"), re.compile(" +(?=,)")
+LETTER = re.compile(rf"(?!{WIDE})\w")
 SHOWN = 5  # the most missing keys that an error lists
 SAID = 0.5  # probability of an optional part at temperature 1
 
@@ -70,6 +72,10 @@ class GrammarFile(Model):
     rules: dict[str, tuple[str, ...]] = {}
     frames: dict[str, tuple[str, ...] | Styles] = {}
     noise: Noise | None = None
+
+
+class Filled(str):
+    """The text of a slot."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,15 @@ class Grammar:
         """The texts of all frames of a key, which must have neither choices nor slots."""
         return [frame.text for frame in self.frames(key, "clear")]
 
+    @cached_property
+    def spaced(self) -> bool:
+        """Whether the language has spaces between words."""
+        return not any(re.search(WIDE, frame.text) for frames in self._frames.values() for frame in frames)
+
+    def tight(self, text: str) -> str:
+        """A sentence of the language with the spaces that it has between words, and no others."""
+        return tight(text, self.spaced)
+
     def draw(
         self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, pool: Pool, temperature: float
     ) -> str:
@@ -180,16 +195,24 @@ class Grammar:
         frames = self.frames(key, style, pool)
         parts = frames[pick(len(frames), rng, temperature)].parts
         try:
-            return tight("".join(self._words(parts, slots, rng, temperature)))
+            return self._joined([piece for piece in self._words(parts, slots, rng, temperature) if piece])
         except KeyError as missing:
             raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
+
+    def _joined(self, pieces: Sequence[str]) -> str:
+        """The pieces of a sentence. Where words are not spaced, two names that meet are, if neither shows where it ends."""
+        text = "".join(pieces[:1])
+        for left, right in pairwise(pieces):
+            meet = isinstance(left, Filled) and isinstance(right, Filled) and not self.spaced
+            text += " " + right if meet and LETTER.match(left[-1]) and LETTER.match(right) else right
+        return self.tight(text)
 
     def _words(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
         match item:
             case TextChunk(text=text):
                 yield text
             case ListReference(list_name=name):
-                yield slots[name]
+                yield Filled(slots[name])
             case RuleReference(rule_name=name):
                 rule = self.rules[name]
                 yield from self._words(rule[pick(len(rule), rng, temperature)].parts, slots, rng, temperature)
@@ -212,9 +235,13 @@ def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
         raise InputError(what, where, f"translate the frames of these keys of '{reference.language}'")
 
 
-def tight(text: str) -> str:
-    """The text with single spaces between words, and no space beside a Chinese character or before a comma."""
-    return LOOSE.sub("", " ".join(text.split()))
+def tight(text: str, spaced: bool | None = None) -> str:
+    """The text with single spaces between words, and none before a comma or, unless `spaced`, beside a Chinese character.
+
+    `spaced` says whether the language of the text has spaces between words. If it is not known, the first letter tells.
+    """
+    spaced = re.match(rf"\W*{WIDE}", text) is None if spaced is None else spaced
+    return (COMMA if spaced else LOOSE).sub("", " ".join(text.split()))
 
 
 def pick(count: int, rng: random.Random, temperature: float) -> int:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.documents import InputError, read_yaml
+from envs.documents import Document, InputError, read_yaml
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.spec import Catalogue
@@ -250,9 +250,38 @@ def test_requests_name_their_device_and_keep_to_their_language(language, wording
             assert device.name in text and device.room.name in text and device.did not in text
             assert "{" not in text and "_" not in text and "  " not in text
             chinese = re.findall(r"[\u4e00-\u9fff]", text)
-            assert bool(chinese) == (language == "zh") and (language == "en" or tight(text) == text)
+            assert bool(chinese) == (language == "zh") and grammar(language).tight(text) == text
             if language == "zh":
                 assert set(re.findall(r"[A-Za-z]+", text)) <= {"HDMI", "USB", "U", "K", "L", "W", "PM"}, text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("wording", ["clear", "colloquial", "noisy"])
+def test_names_of_another_script_are_set_as_words_of_the_sentences_own_language(language, wording):
+    rng, (others,) = random.Random(0), {*LANGUAGES} - {language}
+    for home in homes(others):
+        for act in acts_in(home, rng):
+            text = sentence(Command((act,)), home, Voice(language), wording, rng)
+            beside = re.findall(r"[\u4e00-\u9fff](\s*)[a-z]|[a-z](\s*)[\u4e00-\u9fff]", text)
+            assert beside and set(map("".join, beside)) == {" " if language == "en" else ""}, text
+            names = {act.target.devices[0].name, act.target.devices[0].room.name}
+            glued = [name for name in names if re.search(rf"[a-z]{re.escape(name)}|{re.escape(name)}[a-z]", text)]
+            assert wording == "noisy" or not glued, text
+
+
+def test_a_text_is_tight_as_its_language_is():
+    english, chinese = grammar("en"), grammar("zh")
+    mixed = " switch the  厨房 灯 on , please"
+    assert english.tight(mixed) == tight(mixed) == "switch the 厨房 灯 on, please"
+    assert chinese.tight("请打开 厨房灯 。") == tight("请打开 厨房灯 。") == "请打开厨房灯。"
+    assert chinese.tight("打开 Living Room 的 灯") == "打开Living Room的灯" and tight("厨房 Lamp") == "厨房Lamp"
+    frame = Grammar("xx", [Document("xx.yaml", {"frames": {"device": ["打开{room}{device}"], "unit": ["{n}K"]}}, {})])
+    said = [
+        frame.draw("device", {"room": room, "device": "Lamp 2"}, random.Random(0), "clear", "any", 0)
+        for room in ("Hall", "厅")
+    ]
+    assert said == ["打开Hall Lamp 2", "打开厅Lamp 2"]
+    assert frame.draw("unit", {"n": "3000"}, random.Random(0), "clear", "any", 0) == "3000K"
 
 
 def named_alike(home: Home) -> list[tuple[Device, Device]]:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.language.grammar import tight
 from homerl.language.splits import Voice, split_of
 from homerl.language.writing import AS_IT_IS, Writing, asks, bare, capitalised, lowered, punctuated, write
 from homerl.run.recipe import load_recipe
@@ -35,9 +34,9 @@ def said(made: list[Blueprint]) -> list[str]:
 
 @given(text=WORDS, capital=st.floats(0, 0.5), low=st.floats(0, 0.5), marks=st.floats(0, 1), seed=st.integers(0, 99))
 def test_writing_changes_case_and_mark_alone(text, capital, low, marks, seed):
-    text = tight(text)  # as sentences are
     writing = Writing(capitalised=capital, lowered=low, punctuated=marks)
     for language in LANGUAGES:
+        text = grammar(language).tight(text)  # as sentences are
         done = write(text, writing, grammar(language), (), random.Random(seed))
         assert bare(done) == bare(text)
 

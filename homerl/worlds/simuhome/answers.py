@@ -23,7 +23,6 @@ from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.language.answers import Answer, read_answer
-from homerl.language.grammar import tight
 from homerl.language.mentions import phrase_pattern
 from homerl.language.moments import minutes_apart, times
 from homerl.worlds.simuhome.languages import grammars, lexicon, plain_text, reasons_in, shows
@@ -290,7 +289,7 @@ def expert_reply(episode: EpisodeFile, home: Home, language: str) -> str:
     if (conflict := episode.temporal_conflict) is not None:
         return _conflict_reply(conflict, episode.eval.goals[0], speaker)
     told = (g for g in episode.eval.goals if episode.meta.query_type == "qt1" or not is_feasible(g, home))
-    return tight(" ".join(_goal_reply(goal, home, speaker) for goal in told))
+    return speaker.grammar.tight(" ".join(_goal_reply(goal, home, speaker) for goal in told))
 
 
 def _goal_reply(goal: GoalSpec, home: Home, speaker: SimuHomeSpeaker) -> str:

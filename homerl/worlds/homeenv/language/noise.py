@@ -12,20 +12,20 @@ from typing import Any
 
 from envs.homeenv.devices import Device
 from envs.homeenv.types import ValueType
-from homerl.language.grammar import tight
+from homerl.language.grammar import WIDE
 from homerl.worlds.homeenv.language.meaning import spoken_step
 from homerl.worlds.homeenv.language.speaker import Piece, Speaker
 
 USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # relative frequencies
 HOW_MANY = (5, 4, 1)  # relative frequencies of one, two and three errors
-WORD = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
-CHINESE = re.compile(r"[\u4e00-\u9fff]")
+WORD = re.compile(r"\S+")
+CHARACTER = re.compile(rf"{WIDE}|(?:(?!{WIDE})\S)+")
 MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 
 
 def disturb(text: str, speaker: Speaker) -> str:
     """The sentence with one to three errors, without punctuation."""
-    text = tight(MARKS.sub(" ", text))
+    text = speaker.grammar.tight(MARKS.sub(" ", text))
     named = _named(text, speaker)
     chosen = _chosen(speaker.rng)
     for artefact, change in (("garbled", garbled), ("stuttered", stuttered), ("paused", paused)):
@@ -57,7 +57,7 @@ def corrected(text: str, speaker: Speaker) -> str:
         if wrong and wrong not in text and piece.text not in wrong:
             start = _places(piece.text, text)[0]
             said = speaker.say("noise.correct", wrong=wrong, right=piece.text)
-            return tight(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
+            return speaker.grammar.tight(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
     return text
 
 
@@ -67,14 +67,14 @@ def stuttered(text: str, speaker: Speaker) -> str:
     if not starts:
         return text
     at = speaker.rng.choice(starts)
-    word = WORD.match(text, at).group()
-    return tight(f"{text[:at]} {word} {text[at:]}")
+    word = (WORD if speaker.grammar.spaced else CHARACTER).match(text, at).group()
+    return speaker.grammar.tight(f"{text[:at]} {word} {text[at:]}")
 
 
 def paused(text: str, speaker: Speaker) -> str:
     """The sentence with a filler before a word."""
     at = speaker.rng.choice(_starts(text, speaker))
-    return tight(f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}")
+    return speaker.grammar.tight(f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}")
 
 
 def garbled(text: str, speaker: Speaker) -> str:
@@ -90,7 +90,7 @@ def garbled(text: str, speaker: Speaker) -> str:
     at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in candidates if places]))
     start = _places(word, parts[at])[0]
     parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
-    return tight("".join(parts))
+    return speaker.grammar.tight("".join(parts))
 
 
 def _starts(text: str, speaker: Speaker) -> list[int]:
@@ -100,7 +100,7 @@ def _starts(text: str, speaker: Speaker) -> list[int]:
         if i % 2 == 0:
             starts |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
         at += len(part)
-    if CHINESE.search(text):
+    if not speaker.grammar.spaced:
         starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
     values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
     return sorted(at for at in starts if not any(low <= at < high for low, high in values)) or [0]
