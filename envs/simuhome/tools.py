@@ -71,7 +71,7 @@ class Tool:
 
     def url(self, arguments: Arguments, base: str) -> str:
         """The URL that a client of the released program's service would request."""
-        given = {name: str(arguments[name])[:LONGEST_PART] for name in self.parameters if name in arguments}
+        given = {name: str(part)[:LONGEST_PART] for name, part in arguments.items() if name in self.parameters}
         path = self.route.format_map({key: quote(value, safe="", errors="replace") for key, value in given.items()})
         return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
 
@@ -139,11 +139,17 @@ def _read(function: Callable[..., Any], *names: str) -> Callable[[Home, Argument
 
 
 def _execute(home: Home, arguments: Arguments) -> Any:
-    return service.execute_command(home, **service.coerced_arguments(arguments))
+    return service.execute_command(home, **_addressed(arguments))
 
 
 def _write(home: Home, arguments: Arguments) -> Any:
-    return service.write_attribute(home, **service.coerced_arguments(arguments))
+    return service.write_attribute(home, **_addressed(arguments))
+
+
+def _addressed(arguments: Arguments) -> dict[str, Any]:
+    """The coerced arguments of a call to a device. A URL without the device's id leads nowhere, whatever is sent there."""
+    refuse_unless(arguments["device_id"] != "", "DEVICE_NOT_FOUND", "device_id is empty")
+    return service.coerced_arguments(arguments)
 
 
 def _list(home: Home, arguments: Arguments) -> Any:

@@ -90,10 +90,10 @@ def step_level(
     level, up = current_level(view), StepMode == 0
     target = _bounded(view, level + StepSize if up else level - StepSize, up)
     time, way = 0 if TransitionTime is None else TransitionTime, abs(target - level)
+    if way < StepSize and time > 0:  # first, since a time that cannot be compared is refused at the bound too
+        time = max(1, int(time * way / StepSize))
     if way == 0:
         time = 0
-    elif way < StepSize and time > 0:
-        time = max(1, int(time * way / StepSize))
     _start_transition(view, target, time, name.endswith(SUFFIX))
     direction = "down" if StepMode else "up"
     return command_result(view, name, direction=direction, step_size=StepSize, new_level=target, duration=time)
@@ -194,7 +194,7 @@ def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: boo
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
         if coupled and takes_time(view) and (ticks == 0 or target > view["MinLevel"]):
             _couple_power(view, target)
-        return ticks if takes_time(view) else 0
+        return ticks or 0 if takes_time(view) else 0
     interval = view.home.interval
     passes = max(1, math.ceil(ticks / 10 / interval))
     changed = () if interval == USUAL_PASS else (interval,)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 from worst import JUNK, NUMBERS, TEXTS, worst_calls
 
 from envs.simuhome.env import SimuHome
-from envs.simuhome.spec import device_types
+from envs.simuhome.spec import REQUIRED, device_types
 from tests.envs.simuhome.conftest import BASE_TIME, ON, Hand, go, start
 
 KINDS = sorted(device_types())
@@ -89,6 +90,28 @@ def test_each_argument_of_each_tool_may_be_anything(strict):
             text, *_, info = twin.step({"name": name, **known, **change})
             assert text.encode() and (info["blocked"] is None or twin.state_key() == env.state_key()), (name, change)
             twin.wait(40_000)
+
+
+SWEPT = (
+    None, True, False, 0, 1, -1, 2, 7, 300, -300, 65_536, 2**62, 1.5, -0.5, 0.0, 3.0, 1e9, -1e9, "", "x", "1", "1.5", "true",
+    "On", "\ud800", "厨房", [], [1], [None], ["x"], [[]], [{}], [1, 2, 3], {}, {"a": 1}, {"Level": 1}, {"MajorNumber": 1},
+)  # fmt: skip
+
+
+@each_mode
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_argument_of_each_command_may_be_anything(strict, kind):
+    """What is refused is the caller's fault (400), and changes nothing, which `Hand` checks; what is taken hurts no pass."""
+    usual = {"Level": 50, "StepMode": 0, "StepSize": 10, "MoveMode": 0}
+    homes = [start((kind, given), strict=strict) for given in ({}, SWITCHED_ON[kind])]
+    for endpoint, cluster in device_types()[kind].places:
+        for command, taken in cluster.commands.items():
+            right = {name: usual.get(name, 1) for name, default in taken.items() if default == REQUIRED}
+            for home, name, odd in itertools.product(homes, taken, SWEPT):
+                hand = Hand(home.fork(), endpoint=endpoint)
+                answer = hand.do(cluster.name, command, **{**right, name: odd})
+                assert type(answer) is not int or answer == 400, (cluster.name, command, name, odd)
+                go(hand.home, 3)
 
 
 @pytest.mark.long

@@ -331,6 +331,40 @@ def test_a_tv_takes_no_time_of_any_kind():
 
 
 @each_mode
+@pytest.mark.parametrize("time", ["x", "30", ["x"], [30], {"a": 1}])
+@pytest.mark.parametrize("suffix", ["", "WithOnOff"])
+def test_a_step_takes_no_time_that_is_no_number_at_the_bound_either(strict, time, suffix):
+    for start_level, up in ((254, 0), (250, 0), (1, 1), (100, 0)):
+        hand = hand_of("dimmable_light", ON | {"1.LevelControl.CurrentLevel": start_level}, strict)
+        assert level(hand, f"Step{suffix}", StepMode=up, StepSize=10, TransitionTime=time) == 400
+        assert level(hand, f"Step{suffix}", StepMode=up, StepSize=300, TransitionTime=20)["duration"] < 20
+
+
+def test_a_change_at_once_has_the_duration_0():
+    for time in (False, 0, 0.0, None):
+        assert repr(level(hand_of("dimmable_light", LIT), "MoveToLevel", Level=5, TransitionTime=time)["duration"]) == "0"
+
+
+@each_mode
+@pytest.mark.parametrize("tool", ["execute_command", "write_attribute", "get_attribute"])
+def test_a_call_to_no_device_leads_nowhere_whatever_it_holds(strict, tool):
+    hand = hand_of("on_off_light", strict=strict)
+    attribute = {"cluster_id": "OnOff", "attribute_id": "OnOff"}
+    more = {"execute_command": PLACE | {"args": {}}, "write_attribute": attribute | {"value": 1}, "get_attribute": attribute}
+    for endpoint in (None, "x", 1):
+        assert called(hand, tool, **more[tool] | {"device_id": "", "endpoint_id": endpoint})[0] == 404
+    known = called(hand, tool, **more[tool] | {"device_id": "d0", "endpoint_id": None})
+    assert known[0] == 422
+
+
+def test_a_query_has_the_order_of_the_call():
+    home = start(("on_off_light", {}))
+    for filters in ({"to_time": "x", "status": "pending"}, {"status": "pending", "to_time": "x"}):
+        detail = tools.call_tool(home, "get_workflow_list", filters)["error"]["detail"]
+        assert detail.endswith("/schedule/workflows?" + "&".join(f"{name}={value}" for name, value in filters.items()))
+
+
+@each_mode
 @pytest.mark.parametrize(
     ("mask", "override", "status"), [("x", 0, 400), (1.5, 0, 400), (None, 0, 400), (0, "x", 0), (2, "x", 400), (256, "x", 0)]
 )
