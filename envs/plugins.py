@@ -2,6 +2,7 @@
 
 Invariants:
 - Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
+- A plug-in has the name of its file.
 - The environment variable HOMERL_<KIND> adds folders to the package. They are separated as in PATH.
 - A file whose name begins with an underscore is a helper, and no plug-in.
 - A file that cannot be used is refused by its path when the package is read, so before any work is done.
@@ -40,17 +41,16 @@ def folder_variables() -> dict[str, str]:
 def discover(package: ModuleType, attribute: str, kind: type, parts: Collection[str] = ()) -> dict[str, Any]:
     """The plug-ins of a package by name: the package's own, then those of each added folder.
 
-    Each file defines `attribute`, an instance of `kind`. A plug-in is named by its `name` or, if it has none, by its file.
-    `parts` are files in the package's own folder that are no plug-ins. Raises `InputError` for a folder that does not
-    exist, for a file that cannot be used, and for a name that occurs twice.
+    Each file defines `attribute`, an instance of `kind`. `parts` are files in the package's own folder that are no
+    plug-ins. Raises `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs
+    twice, and for a plug-in with a `name` that is not its file's.
     """
     plugins: dict[str, Any] = {}
     for file, path in _files(package, parts).items():
         plugin = _defined(_import(f"{package.__name__}.{file}", path), attribute, kind, path)
-        name = getattr(plugin, "name", file)
-        if name in plugins:
-            raise InputError(f"two files of {package.__name__} are named '{name}'", str(path), "rename one of them")
-        plugins[name] = plugin
+        if (name := getattr(plugin, "name", file)) != file:
+            raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
+        plugins[file] = plugin
     return plugins
 
 

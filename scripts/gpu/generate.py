@@ -46,7 +46,7 @@ def sampler(machine: Machine, kind: str, source: Path, tokenizer: Any, most: int
     if kind == "vllm":
         from vllm import LLM
 
-        from homerl.train.engines.colocated import Colocated
+        from homerl.train.engines.vllm import Colocated
 
         engine = Colocated(tokenizer, most, 1.0, sleep=False)
         engine.generation = SimpleNamespace(llm=LLM(str(source), logprobs_mode="processed_logprobs", max_model_len=2048))

@@ -47,7 +47,7 @@ def shapes(package) -> dict:
 
 
 def test_a_file_and_a_folder_are_plug_ins_and_helpers_are_not(package, tmp_path):
-    (tmp_path / "more/ring.py").write_text(SQUARE.replace("square", "circle"))
+    (tmp_path / "more/circle.py").write_text(SQUARE.replace("square", "circle"))
     (tmp_path / "more/star").mkdir()
     (tmp_path / "more/star/__init__.py").write_text(SQUARE.replace("square", "star"))
     (tmp_path / "more/_helper.py").write_text("x = 1")
@@ -68,7 +68,8 @@ def test_a_plug_in_without_a_name_has_that_of_its_file(tmp_path, monkeypatch):
         ("none", "x = 1", "more/none.py: the file defines no SHAPE"),
         ("square", SQUARE, "more/square.py: there is a 'square' already: .*shapes_under_test/square.py"),
         ("contract", SQUARE, "more/contract.py: there is a 'contract' already"),
-        ("again", SQUARE, "more/again.py: two files of shapes_under_test are named 'square'"),
+        ("again", SQUARE, "more/again.py: the SHAPE of 'again' is named 'square'\ngive both the same name"),
+        ("numbered", SQUARE.replace('"square"', "7"), "more/numbered.py: the SHAPE of 'numbered' is named 7"),
         ("odd-name", SQUARE, "more/odd-name.py: 'odd-name' is no name for a plug-in"),
         ("kind", SQUARE.replace("Square()", "Square"), "more/kind.py: SHAPE is a class\nwrite `SHAPE = Square\\(\\)`"),
         ("type", "SHAPE = [4]", "more/type.py: SHAPE is a list\nit must be a Shape"),

@@ -17,7 +17,7 @@ from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.model_agents import InThread
-from homerl.train.engines.generate import InPlace
+from homerl.train.engines.transformers import InPlace
 from homerl.train.rollout import Player
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from rewards.composite import RewardWeights

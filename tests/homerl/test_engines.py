@@ -21,12 +21,12 @@ from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.preflight import _engine
-from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
-from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.registry import engine_of
 from homerl.train.engines.server import Server, freezes_requests
 from homerl.train.engines.synced import WeightLock, merged_weights
+from homerl.train.engines.transformers import Snapshot
+from homerl.train.engines.vllm import Colocated
 from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings, RLVESettings
 from homerl.train.rollout import Player

@@ -99,7 +99,7 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     [
         ("--rlve.group=2", "a group of 2 is too small to rank"),
         ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
-        ("--rlve.credit=rnk", "did you mean rank? (known: trajectory, step, anchor, branch, counterfactual, rank)"),
+        ("--rlve.credit=rnk", f"did you mean rank? (known: {', '.join([*modes(), 'rank'])})"),
         ("--rlve.rank_scal=1", "did you mean rank_scale?"),
         ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
         ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
@@ -138,9 +138,9 @@ def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
     assert done.returncode == 2 and "empty.py: the file defines no MODE" in done.stderr
 
 
-def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):
+def test_a_name_that_is_not_its_files_is_refused(extended, recipe, tmp_path):
     done = checked_with(RANK, tmp_path / "credit/again.py", extended, recipe)
-    assert done.returncode == 2 and "are named 'rank'" in done.stderr
+    assert done.returncode == 2 and "again.py: the MODE of 'again' is named 'rank'" in done.stderr
 
 
 @pytest.mark.long

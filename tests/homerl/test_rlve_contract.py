@@ -29,7 +29,7 @@ from homerl.train.credit.registry import teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import state_credit
-from homerl.train.engines.generate import InPlace
+from homerl.train.engines.transformers import InPlace
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.rows import Scores
 from homerl.train.phases import SHARES

@@ -22,7 +22,7 @@ from homerl.play.trajectory import Outcome, write_rows
 from homerl.train import rlve
 from homerl.train.demonstration import demonstration
 from homerl.train.dialogues import load_dialogues
-from homerl.train.engines.generate import InPlace
+from homerl.train.engines.transformers import InPlace
 from homerl.train.recipe import RLVERecipe, TeacherSettings
 from homerl.train.rlve import train_rlve
 from homerl.train.rollout import Player

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from homerl.train.engines.generate import InPlace
+from homerl.train.engines.transformers import InPlace
 from homerl.train.optimizers import owned
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.rlve import train_rlve
