@@ -5,6 +5,7 @@ order of the tests, the number of processes that run them, and Ctrl-C for the pr
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # What a shell starts in the background ignores Ctrl-C, and so do its children.
@@ -18,6 +19,7 @@ settings.load_profile("few")
 FIRST = ("test_third_world.py", "test_in_tree.py")
 
 
+@pytest.hookimpl(optionalhook=True)  # `scripts/benchmark` goes without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: many tests wait for a process or a server. `scripts/test` allows four."""
     return (os.cpu_count() or 1) + 1
