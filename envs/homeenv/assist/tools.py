@@ -162,6 +162,9 @@ def _context(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunRes
     for key in ("name", "area"):
         if isinstance(given.get(key), (dict, list)):
             raise Failed("wrong_type", f"value should be a string for dictionary value at '{key}'")
+    domains = given.get("domain", [])
+    if not all(isinstance(one, str) for one in (domains if isinstance(domains, list) else [domains])):
+        raise Failed("wrong_type", "value should be a string for dictionary value at 'domain'")
     named = {key: str(given[key]) for key in ("name", "area") if key in given}
     text, found = live_context(home, given | named)
     return RunResult(text) if found else failure("unknown_device", text)

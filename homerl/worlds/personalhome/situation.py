@@ -93,9 +93,9 @@ class PersonalHomeSituation(Situation):
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call, or take the answer."""
-        if action["name"] != ANSWER:
+        if action["name"] != ANSWER or not isinstance(action.get("text"), str):
             return super().take(action)
-        self.answer = str(action["text"])
+        self.answer = action["text"]
         self.verdict = goals_of(self.blueprint, self.answer)
         return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
 
