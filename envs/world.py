@@ -145,6 +145,12 @@ class World(ABC):
         and `changed` (what differs after the step, as text).
         """
 
+    def begin_message(self) -> None:  # noqa: B027, in many worlds no message takes time
+        """A message of an agent begins. Its calls, the steps until the next message, share what a message may take of time.
+
+        A world whose `begin_message` was never called takes each step as a message of its own.
+        """
+
 
 class WorldError(Exception):
     """The world itself failed, for example because its sandbox ended. Neither the agent nor the user is to blame."""

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import gymnasium as gym
@@ -80,9 +80,11 @@ class HomeEnv(World, gym.Env[str, Action]):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
-    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to each snippet that `pyexec` runs. `named` are
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs. `named` are
     the tools that have an argument `name` (see `envs.world.as_action`).
     """
+
+    _left: float | None = None  # seconds of code for the rest of a message; None where each step is a message of its own
 
     def __init__(
         self, home: Home, conditions: tuple[str, ...] = (), toolset: str = "homeflow", limits: Limits = Limits()
@@ -118,6 +120,10 @@ class HomeEnv(World, gym.Env[str, Action]):
         self.engine = EpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return "", self._info(None, None, ())
 
+    def begin_message(self) -> None:
+        """The snippets of the steps until the next message share `limits.message`."""
+        self._left = self._limits.message
+
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Run a tool call, then let the automations act on the new state.
 
@@ -145,7 +151,16 @@ class HomeEnv(World, gym.Env[str, Action]):
             return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
         if excess := excess_of(action):
             return RunResult("", Refused("size_limit", excess))
-        return tool.run(self.engine.home, arguments_in(action), self._limits)
+        result = tool.run(self.engine.home, arguments_in(action), self._granted())
+        if self._left is not None:
+            stopped = result.refusal is not None and result.refusal.rule == "time_limit"
+            self._left = 0.0 if stopped else self._left - result.seconds
+        return result
+
+    def _granted(self) -> Limits:
+        """The limits of the next snippet."""
+        limits = self._limits
+        return limits if self._left is None else replace(limits, seconds=min(limits.seconds, self._left))
 
     def _info(self, refusal: Refused | None, error: str | None, changed: tuple[str, ...]) -> dict[str, Any]:
         blocked = {"rule": refusal.rule, "message": refusal.message} if refusal else None

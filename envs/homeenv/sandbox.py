@@ -11,8 +11,9 @@ Invariants:
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -42,15 +43,19 @@ from envs.homeenv.types import shown
 from envs.homeenv.workers import Workers
 from envs.world import WorldError
 
+TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time
+
 
 @dataclass(frozen=True)
 class Limits:
     """The limits of one snippet.
 
     `seconds` of execution, `memory` in bytes, `calls` to the host, `output` in printed characters, and `code` in characters.
+    All snippets of one message may take `message` seconds, and none comes after one that has used its own up.
     """
 
     seconds: float = 1.0
+    message: float = 3.0
     memory: int = 64 << 20
     calls: int = 300
     output: int = 4000
@@ -61,25 +66,48 @@ class Limits:
 class RunResult:
     """The result of a snippet: its printed text, and the refusal or the error (as text) that stopped it, if any.
 
-    `worded` says that the text tells of the refusal already.
+    `worded` says that the text tells of the refusal already. `seconds` are those of the clock that code took.
     """
 
     output: str
     refusal: Refused | None = None
     error: str | None = None
     worded: bool = False
+    seconds: float = field(default=0.0, compare=False)
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
-    """Run a snippet on `home`. Refusals and errors of the code are returned. Raises `WorldError` if the sandbox fails."""
+    """Run a snippet on `home`. Refusals and errors of the code are returned, and that it crashes the sandbox each time.
+
+    Raises `WorldError` if the sandbox fails otherwise.
+    """
     try:
         if len(code) > limits.code:  # before the host parses it
             raise Refused("code_limit", f"the code has {len(code)} characters, more than {limits.code}")
+        if limits.seconds <= 0:
+            raise Refused("time_limit", TOO_SLOW)
         nodes = audit_code(code)
     except Refused as refused:
         return RunResult("", _kept(refused))
-    run = _Run(code, home, nodes)
+    before = home.fork()
+    try:
+        return _run(_Run(code, home, nodes), limits)
+    except _Crashed as crashed:
+        try:
+            _run(_Run(code, before, nodes), limits)
+        except _Crashed:
+            return RunResult("", _kept(Refused("restricted_code", "the code crashes the sandbox")))
+        raise WorldError(f"the sandbox crashed: {crashed}") from crashed
+
+
+class _Crashed(Exception):
+    """A worker died while it ran a snippet."""
+
+
+def _run(run: _Run, limits: Limits) -> RunResult:
+    """Run a snippet in a worker. Raises `WorldError` if there is none, and `_Crashed` if it dies."""
     printed = CollectString(max_bytes=_most_bytes(limits))
+    begun = time.monotonic()
     try:
         with _pool().checkout(
             limits={
@@ -87,19 +115,20 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
                 "max_memory": limits.memory,
                 "max_suspensions": limits.calls,
             },
-            os_policy=_deterministic(home),
+            os_policy=_deterministic(run.home),
         ) as session:
+            begun = time.monotonic()  # no code waits for a worker on its own time
             run.drive(session, printed)
-    except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as error:
-        raise WorldError(f"the sandbox is gone: {error}") from error
-    except MontyError as error:
-        if isinstance(error, MontyCrashedError) and not error.timed_out:
-            raise WorldError(f"the sandbox crashed: {error}") from error
-        refusal = run.refusal or _flood(printed, limits, str(error)) or _limit_refusal(error)
+        refusal, error = run.refusal or _flood(printed, limits), None
+    except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as gone:
+        raise WorldError(f"the sandbox is gone: {gone}") from gone
+    except MontyError as failed:
+        if isinstance(failed, MontyCrashedError) and not failed.timed_out:
+            raise _Crashed(str(failed)) from failed
+        refusal = run.refusal or _flood(printed, limits, str(failed)) or _limit_refusal(failed)
         refusal = _kept(refusal) if refusal else None
-        text = None if refusal else _clip(_error(error, run.above), limits.output)
-        return RunResult(_clip(printed.output, limits.output), refusal, text)
-    return RunResult(_clip(printed.output, limits.output), run.refusal or _flood(printed, limits))
+        error = None if refusal else _clip(_error(failed, run.above), limits.output)
+    return RunResult(_clip(printed.output, limits.output), refusal, error, seconds=time.monotonic() - begun)
 
 
 class _Run:
@@ -271,7 +300,7 @@ def _flood(printed: CollectString, limits: Limits, error: str = "") -> Refused |
 def _limit_refusal(error: MontyError) -> Refused | None:
     """The refusal for code that was stopped by a limit or has a syntax error; None for any other error."""
     if isinstance(error, MontyCrashedError):
-        return Refused("time_limit", "the code was stopped")
+        return Refused("time_limit", TOO_SLOW)
     if isinstance(error, MontySyntaxError):
         return Refused("syntax", error.display(format="msg"))
     text = error.display(format="type-msg") if isinstance(error, MontyRuntimeError) else str(error)
@@ -282,7 +311,7 @@ def _limit_refusal(error: MontyError) -> Refused | None:
         ("RuntimeError: suspension limit ", "call_limit"),
     ):  # compares messages, since a snippet may raise errors of the same types
         if text.startswith(start):
-            return Refused(rule, text)
+            return Refused(rule, TOO_SLOW if rule == "time_limit" else text)
     return None
 
 
