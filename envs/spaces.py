@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 import string
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -58,13 +59,21 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]
-        return Draft202012Validator(schema).is_valid(arguments_in(x))
+        return Draft202012Validator(schema).is_valid(arguments_in(x)) and _is_json(x)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolCalls) and self.parameters == other.parameters
 
     def __repr__(self) -> str:
         return f"ToolCalls({', '.join(self.parameters)})"
+
+
+def _is_json(call: Mapping[str, Any]) -> bool:
+    """Whether JSON can write a call: it has neither NaN nor infinity."""
+    try:
+        return bool(json.dumps(call, allow_nan=False))
+    except ValueError:
+        return False
 
 
 def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, read, row_of
 from homerl.agents.policy import Sample
+from homerl.play.beside import place, settled
 from homerl.workarounds.grouped_decoding import grouped
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ Prompt = tuple[int, ...]
 class TransformersEngine:
     """Samples with transformers' `generate`, in batches of the waiting requests.
 
-    Requests made in the same turn of the event loop share a batch; none waits for a slow user. A batch has at most `batch`
-    prompts and, with their samples, at most `tokens` tokens (None: what fits into a share of the device's memory). If
-    memory runs out, both limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
+    Requests made in the same turn of the event loop share a batch; none waits for a slow user. The turn ends when no code of
+    an agent runs beside the loop, so batches do not depend on the clock. A batch has at most `batch` prompts and, with
+    their samples, at most `tokens` tokens (None: what fits into a share of the device's memory). If memory runs out, both
+    limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
     On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
     """
 
@@ -48,7 +50,7 @@ class TransformersEngine:
         self.max_tokens, self.batch, self.version = max_tokens, batch, version
         self.temperature = temperature if temperature >= COLDEST else 0.0
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
-        self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
+        self._waiting: list[tuple[int, Sequence[int], asyncio.Future]] = []
         self.held = DialogueCache(2 * batch) if held is None else held
 
     def forget(self) -> None:
@@ -65,24 +67,26 @@ class TransformersEngine:
         """Sample in the next batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future = loop.create_future()
-        self._waiting.append((tuple(prompt), future))
+        self._waiting.append((place(), tuple(prompt), future))
         if len(self._waiting) == 1:
             loop.call_soon(self._flush)
         return await future
 
     def _flush(self) -> None:
+        if not settled(self._flush):
+            return
         waiting, self._waiting = self._waiting, []
-        waiting.sort(key=lambda pair: len(pair[0]))
+        waiting.sort(key=lambda one: (len(one[1]), one[0]))
         while waiting:
-            size = self._fitting([len(prompt) for prompt, _ in waiting])
+            size = self._fitting([len(prompt) for _, prompt, _ in waiting])
             part = waiting[:size]
             try:
-                answers: Sequence[Sample | Exception] | None = self._generate_or_shrink([prompt for prompt, _ in part])
+                answers: Sequence[Sample | Exception] | None = self._generate_or_shrink([prompt for _, prompt, _ in part])
             except Exception as error:  # passed to the waiting requests, which would wait for ever otherwise
                 answers = [error] * size
             if answers is None:
                 continue
-            for (_, future), answer in zip(part, answers, strict=True):
+            for (*_, future), answer in zip(part, answers, strict=True):
                 if not future.cancelled():
                     (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
             waiting = waiting[size:]

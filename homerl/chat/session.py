@@ -106,16 +106,16 @@ class Session:
                 (reply,) = await agent.propose(_without(self.episode.observation, known))
             else:
                 (reply,) = await agent.consult(self.episode)
-            did = self._act(reply)
+            did = await self._act(reply)
             yield did
             if self.episode.steps[-1].facts.closes:
                 return
 
-    def _act(self, reply: Reply) -> Did:
+    async def _act(self, reply: Reply) -> Did:
         """Apply a message as a whole: if this is interrupted, the episode is as it was."""
         before = self.episode.fork()
         try:
-            step = self.episode.act(reply)
+            step = await self.episode.acts(reply)
         except BaseException:
             self.episode = before
             raise

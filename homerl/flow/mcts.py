@@ -163,7 +163,7 @@ async def _path(root: Node, players: Participants, config: SearchConfig, stats: 
                     raise
                 node.episode.end(fault_of(error))
                 break
-        if (child := node.descend(config.c_ucb, config.unvisited)) is None:
+        if (child := await node.descend(config.c_ucb, config.unvisited)) is None:
             break
         path.append(child)
     return path

@@ -54,7 +54,7 @@ class Node:
         """Whether the user or the agent acts next."""
         return Role.USER if waits_for_user(self.episode) else Role.AGENT
 
-    def enter(self) -> None:
+    async def enter(self) -> None:
         """Let the pending candidate take effect, on a fork of the parent's episode."""
         if self.pending is None:
             return
@@ -63,7 +63,7 @@ class Node:
             apply_utterance(self.episode, self.pending)
             self.effect = self.pending.text, self.pending.intent_id
         else:
-            step = self.episode.act(self.pending)
+            step = await self.episode.acts(self.pending)
             words = self.episode.words_of(step.message)
             said = "" if self.episode.outcome is Outcome.SUCCESS else words.text.strip()  # one last word is like another
             self.effect = step.state_key, self.episode.outcome, said, words.question, step.observations
@@ -80,13 +80,13 @@ class Node:
             Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c), forgiving=self.forgiving) for c in candidates
         ]
 
-    def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
+    async def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
         """Enter the selected child; None if all remaining children were merged into their siblings."""
         while any(child.passable for child in self.children):
             child = self.select(c_ucb, unvisited)
             if child.pending is None:
                 return child
-            child.enter()
+            await child.enter()
             if all(other is child or other.pending or other.effect != child.effect for other in self.children):
                 return child
             self.children = [other for other in self.children if other is not child]

@@ -7,8 +7,8 @@ Invariants:
   action end by it, as their benchmarks do.
 - A fork is independent of its original.
 - A policy sees `observation` only: never Φ, the plan or the open intents.
-- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `act` but as a
-  `WorldError`, so it ends this episode alone.
+- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `act` but as an
+  `AgentFault` or a `WorldError` (`faults.blamed`), so it ends this episode alone.
 - Nothing here depends on which world it is.
 """
 
@@ -19,13 +19,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
-from homerl.play.faults import EPISODE_ERRORS, Fault, escaped
+from homerl.play.beside import beside
+from homerl.play.faults import EPISODE_ERRORS, EXHAUSTED, AgentFault, Fault, InfraError, UserError, blamed, escaped, fault_of
 from homerl.play.messages import Words, as_call, calls_of, parse_json, plain_message, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
@@ -162,24 +164,39 @@ class Episode:
     def act(self, reply: Reply) -> Step:
         """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached.
 
-        Whatever else the world raises becomes a `WorldError` here. The episode is then as it was before the message.
+        If a call fails the world and the agent is to blame, the step is one refused call, which changes nothing and ends
+        the episode. What else the world raises becomes a `WorldError`, and the episode is as it was before the message.
         """
+        try:
+            return self._try(reply)
+        except AgentFault as fault:
+            return self._try(reply, fault)
+
+    def _try(self, reply: Reply, failed: AgentFault | None = None) -> Step:
         before, said, outcome = self.situation.fork(), len(self.messages), self.outcome
         try:
-            return self._act(replace(reply, message=plain_message(reply.message)))  # the agent may go on to change its own
+            plain = replace(reply, message=plain_message(reply.message))  # the agent may go on to change its own
+            return self._act(plain, failed)
         except Exception as error:
             self.situation, self.outcome = before, outcome
             del self.messages[said:]
             if isinstance(error, EPISODE_ERRORS):
                 raise
-            raise WorldError(escaped(error)) from error
+            raise (AgentFault if isinstance(error, EXHAUSTED) else WorldError)(escaped(error)) from error
 
-    def _act(self, reply: Reply) -> Step:
+    async def acts(self, reply: Reply) -> Step:
+        """The same as `act`, beside the event loop if the message may hold code, which may be slow.
+
+        If this is cancelled, the episode may go on to change: use it no more.
+        """
+        return await beside(partial(self.act, reply)) if _may_hold_code(reply.message) else self.act(reply)
+
+    def _act(self, reply: Reply, failed: AgentFault | None) -> Step:
         decision, situation = self.decision(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
         meant = situation.stands_for(reply)
-        results = self._calls(reply) if meant is None else [self._take(meant)]
+        results = self._results(reply, meant) if failed is None else [_not_allowed()]
         spoke = meant is not None or not results
         self.messages.append(reply.message)
         if meant is None:
@@ -189,8 +206,10 @@ class Episode:
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         calls = calls_of(reply.message) if meant is None else _meant(meant)
-        closes = spoke or situation.ended
+        closes = (spoke or situation.ended) and failed is None
         self.outcome = self._verdict(share_of(met) == 1.0, closes)
+        if failed is not None:
+            self.outcome, self.fault = Outcome.AGENT_FAILURE, fault_of(failed)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
@@ -215,8 +234,11 @@ class Episode:
         self.steps.append(step)
         return step
 
-    def _calls(self, reply: Reply) -> list[Result]:
-        """Apply the message's tool calls."""
+    def _results(self, reply: Reply, meant: Action | str | None) -> list[Result]:
+        """Apply the message's tool calls, or the one that its words stand for."""
+        self.world.begin_message()
+        if meant is not None:
+            return [self._take(meant, spoken=True)]
         if reply.malformed:
             return [_malformed(reply.malformed)]
         calls = reply.message.get("tool_calls") or []
@@ -238,11 +260,16 @@ class Episode:
         takes_name = "name" in arguments and self.situation.takes_name(name)
         return self._take(as_action(name, arguments, takes_name))
 
-    def _take(self, action: Action | str) -> Result:
-        """Apply a call. A text instead of a call says why there is none."""
+    def _take(self, action: Action | str, spoken: bool = False) -> Result:
+        """Apply a call, or the one that words stand for. A text instead of a call says why there is none."""
         if isinstance(action, str):
             return _malformed(action)
-        text, info = self.situation.take(action)
+        try:
+            text, info = self.situation.take(action)
+        except (InfraError, AgentFault, UserError):
+            raise
+        except Exception as error:
+            raise blamed(error, action, self.world.tools, spoken) from error
         return text, info, self.situation.code_of(action)
 
     def _verdict(self, met: bool, closes: bool) -> Outcome | None:
@@ -271,7 +298,7 @@ class Episode:
 
     def cut(self) -> None:
         """Leave the episode as it is, before the agent acts again."""
-        self.outcome = Outcome.CUT
+        self.outcome, self.fault = Outcome.CUT, None
 
     def decision(self) -> str:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
@@ -308,6 +335,15 @@ def share_of(met: Sequence[bool]) -> float:
     return sum(met) / len(met) if met else 0.0
 
 
+def _may_hold_code(message: Message) -> bool:
+    """Whether a call of a message may have an argument `code`, whose letters JSON may write as escapes."""
+    try:
+        text = str(message)
+    except RecursionError:
+        return True
+    return "code" in text or "\\u" in text
+
+
 def _meant(action: Action | str) -> tuple[ToolCall, ...]:
     """The call that a message's words stand for; none if `action` is a text that says what is malformed."""
     return () if isinstance(action, str) else (as_call(action),)
@@ -315,6 +351,11 @@ def _meant(action: Action | str) -> tuple[ToolCall, ...]:
 
 def _malformed(what: str) -> Result:
     return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
+
+
+def _not_allowed() -> Result:
+    rule = {"rule": "wrong_type", "message": "no tool takes such a call"}
+    return f"refused: wrong_type: {rule['message']}", {"blocked": rule, "error": None}, None
 
 
 def _over_budget(calls: int | None) -> Result:

@@ -1,17 +1,20 @@
 """What can go wrong in an episode, by boundary: agent, user, world, server or judge.
 
 Invariants: the code that raises one of these errors (or the world's `WorldError`) knows who failed, and a fault never
-counts against another; only `fault_of` makes records of errors. A limit or an unmet goal is not a fault.
+counts against another; only `fault_of` makes records of errors. A limit or an unmet goal is not a fault. An error that
+a call raises is the agent's failure if the schemas that it was shown do not allow the call (`blamed`).
 """
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from envs.world import WorldError
+from envs.world import Action, WorldError
 from homerl.play.messages import plain_text
 from homerl.play.utterance import Utterance
 
@@ -83,6 +86,7 @@ class UserError(Exception):
         self.reason, self.spent = reason, spent
 
 
+EXHAUSTED = (MemoryError, RecursionError)  # what an agent wrote was too much
 EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # errors that end an episode with a fault
 
 
@@ -91,6 +95,26 @@ def escaped(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {str(error)[:LONGEST_REASON]}{where}"
+
+
+def blamed(error: Exception, action: Action, tools: Sequence[Mapping[str, Any]], spoken: bool) -> AgentFault | WorldError:
+    """Whose failure it is that a world raises an error for a call.
+
+    It is the agent's if no tool that it was shown takes such a call, or if it exhausted the memory or the stack. It is the
+    world's if the call is allowed. A call that words stand for (`spoken`) may be of no tool, and is allowed then.
+    """
+    from envs.spaces import ToolCalls  # loads Gymnasium
+
+    known = False
+    try:
+        known = any(tool["function"]["name"] == action["name"] for tool in tools)
+        allowed = ToolCalls(tools).contains(action) if known else spoken
+    except Exception:  # what cannot even be checked, is too deep or too large
+        allowed = False
+    if allowed and not isinstance(error, EXHAUSTED):
+        return error if isinstance(error, WorldError) else WorldError(escaped(error))
+    why = "was too much" if allowed else "was not allowed by its schema" if known else "is of no tool"
+    return AgentFault(f"the call of {str(action['name'])[:LONGEST_REASON]} {why}: {escaped(error)}")
 
 
 def fault_of(error: InfraError | WorldError | AgentFault | UserError) -> Fault:

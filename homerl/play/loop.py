@@ -75,7 +75,7 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0, steps:
                 await listen(episode, user)
             else:
                 (reply,) = await replies_from(agent, episode)
-                episode.act(reply)
+                await episode.acts(reply)
     except EPISODE_ERRORS as error:
         episode.end(fault_of(error))
     return episode.trajectory(agent.name, user.name, seed)

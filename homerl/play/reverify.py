@@ -22,8 +22,9 @@ from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.plugins import VARIABLES
-from envs.world import StepFacts, WorldError
+from envs.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.replay import REMEDY, RecordError, replay, reply_of
 from homerl.play.situation import Situation
 from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
@@ -51,7 +52,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
         try:
             trajectory = from_row(row)
             difference = first_difference(trajectory, begin, absent_facts(row))
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, WorldError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, *EPISODE_ERRORS) as error:
             text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             raise InputError(f"not a trajectory that can be replayed ({text})", where, PLUGIN_REMEDY) from None
         if row.get("id") != trajectory.blueprint["id"]:
@@ -173,7 +174,7 @@ def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
     """Yield why a stored fault is impossible: the episode was over without it, or it implies another outcome."""
     if stored.fault is None:
         return
-    if episode.outcome is not None:
+    if episode.outcome is not None and episode.fault is None:
         yield f"a fault of the {stored.fault.boundary} is stored, but the episode was over without it"
     if stored.outcome is not (expected := Outcome.of(stored.fault.boundary)):
         yield f"a fault of the {stored.fault.boundary} makes {expected}, stored {stored.outcome}"

@@ -109,16 +109,16 @@ def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
     parent.grow([Utterance("please", 1), Utterance("", None)])
     first, second = parent.children
     assert list(walk(parent)) == [parent]
-    first.enter()
+    asyncio.run(first.enter())
     assert first.role is Role.AGENT and parent.role is Role.USER and len(parent.episode.messages) == 1
-    first.enter()
+    asyncio.run(first.enter())
     assert len(first.episode.messages) == 2, "entering twice changes nothing"
-    second.enter()
+    asyncio.run(second.enter())
     assert second.terminal and second.episode.outcome is Outcome.USER_ERROR, "as in play, silence ends it"
     first.grow([Reply({"role": "assistant", "content": "", "tool_calls": [
         {"type": "function", "function": {"name": "nonsense", "arguments": "{}"}}]})])  # fmt: skip
     (violation,) = first.children
-    violation.enter()
+    asyncio.run(violation.enter())
     assert violation.terminal and not violation.episode.valid and violation.episode.outcome is None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from envs.model import Model
 from homerl.language.manner import manner
 from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.measure.search_stats import TreeStats
+from homerl.play.beside import beside
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
@@ -116,7 +117,7 @@ async def role_play(
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:
         return [], stats
-    trajectory, stats.grounded = ground(imagined, limits, agent.name)
+    trajectory, stats.grounded = await beside(partial(ground, imagined, limits, agent.name))
     return [trajectory], stats
 
 

@@ -189,7 +189,7 @@ class Caretaker:
         while episode.outcome is None and not spoke:
             (reply,) = await replies_from(agent, episode)
             exchange.codes |= secrets_said(reply, exchange.fields)
-            episode.act(replace(reply, message=whole(reply.message)))
+            await episode.acts(replace(reply, message=whole(reply.message)))
             spoke = episode.messages[-1]["role"] == "assistant"
         seen = (text for step in episode.steps for text in step.observations if step.failed)
         exchange.codes |= secrets_of(situation.tried, exchange.fields)
