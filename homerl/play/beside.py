@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -46,9 +46,11 @@ def _threads(process: int) -> ThreadPoolExecutor:
 async def beside(work: Callable[[], Done]) -> Done:
     """The result of work that is done in a thread. If this is cancelled, work that has begun goes on to its end."""
     working = _threads(os.getpid()).submit(work)
-    wait([working], GRACE)
-    if working.done():
-        return working.result()
+    try:
+        return working.result(GRACE)
+    except TimeoutError:
+        if working.done():  # by now, or by such an error of its own
+            return working.result()
     loop = asyncio.get_running_loop()
     slow = _slow.setdefault(loop, _Slow())
     slow.running += 1

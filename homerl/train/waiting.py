@@ -2,8 +2,8 @@
 
 Invariants:
 - Each moment of waiting counts to one thing: to the policy if any episode waits for it, else to the user.
-- An episode does not yield between two waits. So that time is this process's own work: world, rewards, rendering and
-  bookkeeping.
+- An episode does not yield between two waits, but while slow code of its agent runs (`homerl/play/beside.py`). So that time
+  is this process's own work: world, rewards, rendering and bookkeeping.
 - Nothing here starts or stops anything.
 """
 

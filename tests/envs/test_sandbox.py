@@ -194,6 +194,25 @@ def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
         assert run("print(1)")[0].output == "1\n", "the pool has made a new one"
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the worker in /proc")
+def test_code_that_crashes_the_sandbox_each_time_is_refused(monkeypatch):
+    others, over = running_workers(), threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.2):
+            for pid in running_workers() - others:
+                os.kill(pid, signal.SIGKILL)
+
+    with Monty(max_processes=1) as pool:
+        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        result, changed = run("device('1001').turn_off()\nwhile True: pass", Limits(seconds=20))
+        over.set()
+        killer.join()
+    assert result.refusal.rule == "restricted_code" and changed == ["1001.state"], "what came before stands"
+
+
 def running_workers() -> set[int]:
     return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)}
 

@@ -160,6 +160,24 @@ def test_a_stopped_answer_keeps_what_was_done() -> None:
     assert session.undo() == "light please" and session.situation.home.get(did, "state") == "off"  # type: ignore[attr-defined]
 
 
+def test_code_that_is_stopped_while_it_runs_has_done_nothing() -> None:
+    did = first_light(talk(lambda seed: Says()))
+    session = talk(lambda seed: Says(code(f'device("{did}").turn_on()\nwhile 1: pass')))
+    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    before = session.situation.state_key()
+
+    async def stopped() -> None:
+        async with aclosing(session.say("light please")) as events:
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(stopped())
+    assert not session.turns and session.situation.state_key() == before
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), InfraError("the server is gone")])
 def test_a_sentence_to_which_nothing_was_done_counts_as_unsaid(error: BaseException) -> None:
     session = talk(lambda seed: Says(error))
