@@ -173,12 +173,12 @@ class Episode:
             return self._try(reply, fault)
 
     def _try(self, reply: Reply, failed: AgentFault | None = None) -> Step:
-        before, said, outcome = self.situation.fork(), len(self.messages), self.outcome
+        before, said, ended = self.situation.fork(), len(self.messages), (self.outcome, self.fault)
         try:
             plain = replace(reply, message=plain_message(reply.message))  # the agent may go on to change its own
             return self._act(plain, failed)
         except Exception as error:
-            self.situation, self.outcome = before, outcome
+            self.situation, (self.outcome, self.fault) = before, ended
             del self.messages[said:]
             if isinstance(error, EPISODE_ERRORS):
                 raise

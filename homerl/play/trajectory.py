@@ -34,7 +34,10 @@ class Outcome(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether the outcome says something about the agent. Episodes with other outcomes are retried, then dropped."""
+        """Whether the outcome says something about the agent. Episodes with other outcomes are retried, then dropped.
+
+        No agent can choose such an end: what fails a world by a call that its schemas do not allow is an `AGENT_FAILURE`.
+        """
         return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT, Outcome.CUT)
 
     @classmethod
