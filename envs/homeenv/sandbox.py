@@ -73,7 +73,7 @@ class RunResult:
     refusal: Refused | None = None
     error: str | None = None
     worded: bool = False
-    seconds: float = field(default=0.0, compare=False)
+    seconds: float = field(default=0.0, compare=False, repr=False)  # no part of what the code did
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
