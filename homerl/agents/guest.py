@@ -6,24 +6,21 @@ Invariant: only benchmarks and evaluations ask so; a model in training is always
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from envs.messages import Message
 from homerl.agents.policy import Engine, PolicyAgent, refuse_longer
-from homerl.play.messages import is_ours, parse_reply
+from homerl.play.messages import THOUGHT, is_ours, read_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-
-THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.S)
 
 
 class GuestAgent:
     """Plays one episode with a model that homerl did not train, as the model's own chat template asks it.
 
     Such a template may write a message otherwise once others follow, so the whole dialogue is rendered for each message.
-    Thinking is switched off where the template can, and what a model thinks nevertheless is dropped.
+    Thinking is switched off where the template can, and what a model thinks nevertheless is not told to it again.
     """
 
     name = "guest"
@@ -39,8 +36,7 @@ class GuestAgent:
         refuse_longer(len(prompt), self.longest)
         sample = await self.engine.sample(prompt)
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
-        said = THOUGHT.sub("", self.tokenizer.decode(ids, skip_special_tokens=False))
-        message, malformed = parse_reply(said)
+        message, malformed = read_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
         return [Reply(message, malformed, len(sample.ids), prompt_tokens=len(prompt))]
 
 
@@ -59,12 +55,15 @@ def prompt_of(tokenizer: Any, observation: Observation) -> list[int]:
 
 
 def _with_objects(message: Message) -> dict[str, Any]:
-    """The message with its calls' arguments as objects: templates other than ours may write a text as a quoted text."""
+    """The message without its thought, and with its calls' arguments as objects: templates other than ours may write a
+    text as a quoted text.
+    """
     calls = [
         call | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
         for call in message.get("tool_calls") or ()
     ]
-    return {**message, **({"tool_calls": calls} if calls else {})}
+    said = {key: value for key, value in message.items() if key != THOUGHT}
+    return {**said, **({"tool_calls": calls} if calls else {})}
 
 
 def agents_with(engine: Engine, tokenizer: Any, longest: int | None = None) -> Callable[[], PolicyAgent | GuestAgent]:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from envs.messages import Message
 from homerl.play.faults import AgentFault, DialogueTooLong
-from homerl.play.messages import IM_END, IM_START, parse_reply
+from homerl.play.messages import IM_END, IM_START, read_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
@@ -124,7 +124,7 @@ class PolicyAgent:
         self.ledger.wrote(sample, end)
         self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
         ids = [token for token in sample.ids if token != end]
-        message, malformed = parse_reply(self.tokenizer.decode(ids, skip_special_tokens=False))
+        message, malformed = read_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
         return [Reply(message, malformed, len(sample.ids), self._count)]
 
     def _count(self, code: str) -> int:

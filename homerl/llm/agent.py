@@ -1,8 +1,9 @@
 """Any OpenAI-compatible endpoint as an agent.
 
-Invariants: it is sent the dialogue, the tools and the images that tools name, and nothing else; its answer is not corrected,
-so malformed calls reach the world, which says what is wrong with them; errors of servers are `InfraError`s, never faults of
-the model; as many candidates come as were asked for, also from a server that gives one a request.
+Invariants: it is sent the dialogue, the tools and the images that tools name, and nothing else, none of its thoughts; its
+answer is not corrected, so malformed calls reach the world, which says what is wrong with them; errors of servers are
+`InfraError`s, never faults of the model; as many candidates come as were asked for, also from a server that gives one a
+request.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, seed_for
 from homerl.llm.images import Clips, with_images
-from homerl.play.messages import parse_reply
+from homerl.play.messages import THOUGHT, read_reply, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletionMessage
+    from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+
+
+THOUGHTS = (THOUGHT, "reasoning")  # the fields in which servers tell what a model thought
 
 
 class LLMAgent:
@@ -40,15 +44,14 @@ class LLMAgent:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
-        one_answer = observation.one_answer
         # servers refuse an empty list
-        tools = {"tools": list(observation.tools)} if observation.tools and not one_answer else {}
+        tools = {"tools": list(observation.tools)} if observation.tools and not observation.one_answer else {}
         sent = as_sent(observation.messages)
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
         said = await candidates(self.endpoint, observation, sent, n, self.seed, **tools, **self.options)
-        return [reply_of(one.message, one.tokens, one.prompt_tokens, one_answer) for one in said]
+        return [reply_of(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ async def candidates(
 
 
 def as_sent(messages: Iterable[Message]) -> list[Message]:
-    """Messages as the chat API expects them: without empty fields, except for the content.
+    """Messages as the chat API expects them: without thoughts and empty fields, except for the content.
 
     Some servers refuse a result without a call, as of a call that could not be read: it is sent as the user's. Some refuse
     arguments that are no JSON object: they are sent as an empty one, and the result says what was wrong with them.
@@ -86,7 +89,7 @@ def as_sent(messages: Iterable[Message]) -> list[Message]:
     sent: list[Message] = []
     called = False  # whether the agent's last message has calls
     for message in messages:
-        kept = {key: value for key, value in message.items() if value not in ([], None)}
+        kept = {key: value for key, value in message.items() if value not in ([], None) and key != THOUGHT}
         if kept["role"] == "assistant":
             called = "tool_calls" in kept
         if called and kept["role"] == "assistant":
@@ -104,23 +107,19 @@ def _with_object(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return call if whole else {**call, "function": {**function, "arguments": "{}"}}
 
 
-def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, one_answer: bool = False) -> Reply:
-    """An endpoint's message as a reply. Calls that the model wrote as text are parsed from there."""
-    text = message.content or ""
+def reply_of(message: ChatCompletionMessage, observation: Observation, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
+    """An endpoint's message as a reply. Calls that the model wrote as text are read from there, unless the server did."""
     calls = [call for call in message.tool_calls or () if call.type == "function"]
-    if not calls and not one_answer:
-        parsed, malformed = parse_reply(text)
-        for i, call in enumerate(parsed.get("tool_calls", ())):
-            call["id"] = f"call_{i}"  # a tool's result refers to its call by id
-        return Reply(parsed, malformed, tokens, prompt_tokens=prompt_tokens)
-    reply: Message = {"role": "assistant", "content": text}
+    reply, malformed = read_reply(message.content or "", observation)
     if calls:
-        reply["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.function.name, "arguments": call.function.arguments},
-            }
-            for call in calls
-        ]
-    return Reply(reply, None, tokens, prompt_tokens=prompt_tokens)
+        said = words_of(reply).text if malformed else reply["content"]
+        reply, malformed = {**reply, "content": said, "tool_calls": [*map(_as_made, calls)]}, None
+    for i, call in enumerate(() if calls else reply.get("tool_calls", ())):
+        call["id"] = f"call_{i}"  # a tool's result refers to its call by id
+    thought = next((said for key in THOUGHTS if isinstance(said := getattr(message, key, None), str) and said), None)
+    return Reply(reply | ({THOUGHT: thought} if thought else {}), malformed, tokens, prompt_tokens=prompt_tokens)
+
+
+def _as_made(call: ChatCompletionMessageFunctionToolCall) -> dict[str, Any]:
+    function = {"name": call.function.name, "arguments": call.function.arguments}
+    return {"id": call.id, "type": "function", "function": function}

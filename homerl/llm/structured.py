@@ -1,8 +1,8 @@
 """Structured answers: requested as JSON with a schema, parsed into a pydantic model, requested once more with the error.
 
-Invariants: an answer that cannot be parsed twice is `Unreadable`, a fault of the model; errors of servers are an
-`InfraError`; a schema that a server refuses is left out of later requests; the requests for one seed and text are the
-same in every process.
+Invariants: what the model thinks is no part of its answer; an answer that cannot be parsed twice is `Unreadable`, a fault of
+the model; errors of servers are an `InfraError`; a schema that a server refuses is left out of later requests; the requests
+for one seed and text are the same in every process.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from envs.messages import Message
 from envs.model import Model
 from homerl.llm.endpoint import Endpoint, derived_seed
 from homerl.llm.settings import EndpointSettings
+from homerl.play.call_forms import unfenced
 from homerl.play.faults import RequestRefused
-from homerl.play.messages import parse_json, unfenced
+from homerl.play.messages import parse_json
+from homerl.play.speech import without_thoughts
 
 Shape = TypeVar("Shape", bound=Model)
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
@@ -52,7 +54,7 @@ class StructuredClient:
         for attempt in range(2):
             said = await self._said(messages, shape, derived_seed(seed, shape.__name__, attempt), temperature)
             try:
-                return shape.model_validate(parse_json(unfenced(said)))
+                return shape.model_validate(parse_json(unfenced(without_thoughts(said))))
             except (ValidationError, ValueError, RecursionError) as error:
                 fault = _in_words(error)
                 again = AGAIN.format(error=fault)

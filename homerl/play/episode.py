@@ -28,7 +28,7 @@ from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
 from homerl.play.beside import beside
 from homerl.play.faults import EPISODE_ERRORS, EXHAUSTED, AgentFault, Fault, InfraError, UserError, blamed, escaped, fault_of
-from homerl.play.messages import Words, as_call, calls_of, parse_json, plain_message, words_of
+from homerl.play.messages import JSON_ANSWERS, Words, as_call, calls_of, parse_json, plain_message, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory, all_valid
@@ -133,7 +133,8 @@ class Episode:
 
     def words_of(self, message: Message) -> Words:
         """The words of an agent's message, in the form in which this episode's agents answer."""
-        return words_of(message, one_answer=self.blueprint.one_answer)
+        json_answers = bool(self.situation.protocol.get(JSON_ANSWERS))
+        return words_of(message, one_answer=self.blueprint.one_answer, json_answers=json_answers)
 
     def open_intents(self) -> list[Any]:
         """The intents with a goal that is not met now, in the blueprint's order."""

@@ -13,15 +13,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.messages import Message, tool_call
-from envs.world import MOST_TEXT, Action, ToolCall, too_deep
+from envs.messages import Message
+from envs.world import Action, ToolCall, too_deep
 from homerl.language import signs
+from homerl.play import speech
+from homerl.play.call_forms import Tools, loads, unfenced
+from homerl.play.observation import Observation
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 MARK = "homerl's training chat template"  # the first words of the template
 NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
-CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.S)  # white space beside a group would take quadratic time
-FENCE = "```"
+THOUGHT = "reasoning_content"  # the key of a message under which servers tell a thought: kept, and told to nobody
+JSON_ANSWERS = "json_answers"  # in `Situation.protocol`: words may be JSON
 TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
 PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
@@ -58,24 +61,10 @@ def parse_json(text: str) -> Any:
     """Parse JSON that a model wrote, without lone surrogates. Raises `ValueError` or `RecursionError`, as `json.loads`
     does; the first also for a text longer than `MOST_TEXT`, which is not read.
     """
-    value = _loads(text)
+    value = loads(text)
     escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
     plain = not escaped and _can_be_encoded(text)
     return value if plain else json.loads(plain_text(json.dumps(value, ensure_ascii=False)))
-
-
-def _loads(text: str) -> Any:
-    if len(text) > MOST_TEXT:
-        raise ValueError(f"it is longer than {MOST_TEXT} characters")
-    return json.loads(text)
-
-
-def unfenced(text: str) -> str:
-    """The text without the code fence that a model may put around JSON, and without white space around it."""
-    text = text.strip()
-    if len(text) >= 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE):
-        return text[len(FENCE) : -len(FENCE)].removeprefix("json").strip()
-    return text
 
 
 def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
@@ -83,7 +72,7 @@ def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     try:
         answer = parse_json(unfenced(text))
     except (ValueError, RecursionError) as error:
-        return None, f"the answer is not JSON ({_why(error)})"
+        return None, f"the answer is not JSON ({speech.why(error)})"
     return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
@@ -126,11 +115,14 @@ class Words:
     question: bool
 
 
-def words_of(message: Message, *, one_answer: bool = False) -> Words:
-    """The words of an agent's message. With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks."""
+def words_of(message: Message, *, one_answer: bool = False, json_answers: bool = False) -> Words:
+    """The words of an agent's message: neither thoughts nor calls, even if they could not be read.
+
+    With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks. With `json_answers`, they may be JSON.
+    """
     content = message.get("content") or ""
     if not one_answer:
-        return _words(content)
+        return _words(speech.read(content, bare=not json_answers).words)
     answer, _ = json_answer(content)
     text = (answer or {}).get("response")
     said = _words(text if isinstance(text, str) else "")
@@ -189,41 +181,23 @@ def training_template(template: str) -> str:
     return PLAIN.sub(r"{%-\1-%}", template)
 
 
-def parse_reply(text: str) -> tuple[Message, str | None]:
-    """(message, what is malformed or None) for sampled text without its final `<|im_end|>`."""
-    text = text.strip()
-    blocks = CALL.findall(text)
-    if not blocks and "<tool_call" not in text:
-        return {"role": "assistant", "content": text}, None
-    calls = []
-    for block in blocks:
-        try:
-            data = _loads(block.strip())
-            call = tool_call(_word(data["name"]), _object(data["arguments"]))
-            json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
-            calls.append(call)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({_why(error)})"
-    message = {"role": "assistant", "content": CALL.sub("", text).strip(), "tool_calls": calls}
-    return (message, None) if calls else ({"role": "assistant", "content": text}, "the tool call has no end")
+def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> tuple[Message, str | None]:
+    """(message, what is malformed or None) for sampled text without its final `<|im_end|>`.
 
-
-def _why(error: Exception) -> str:
-    """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
-    replay.
+    The `tools` tell numbers from texts, where a model's form of a call does not. With `json_answers`, JSON without a mark is
+    an answer in words.
     """
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    text = text.strip()
+    said = speech.read(text, tools, bare=not json_answers)
+    if said.malformed:
+        return {"role": "assistant", "content": text}, said.malformed
+    calls = {"tool_calls": list(said.calls)} if said.calls else {}
+    thought = {THOUGHT: said.thought} if said.thought else {}
+    return {"role": "assistant", "content": said.words.strip(), **calls, **thought}, None
 
 
-def _word(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError("the name must be a string")
-    return name
-
-
-def _object(arguments: Any) -> dict[str, Any]:
-    if not isinstance(arguments, dict):
-        raise TypeError("arguments must be an object")
-    if too_deep(arguments):  # what was read here might not be read again where the stack is deeper
-        raise RecursionError
-    return arguments
+def read_reply(text: str, observation: Observation) -> tuple[Message, str | None]:
+    """(message, what is malformed or None) for a model's text, as it is read where the model has observed this."""
+    if observation.one_answer:
+        return {"role": "assistant", "content": speech.without_thoughts(text.strip())}, None
+    return parse_reply(text, observation.tools, bool(observation.protocol.get(JSON_ANSWERS)))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from envs.documents import InputError
 from homerl.play.episode import Episode
-from homerl.play.messages import parse_reply
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Step, Trajectory
 
@@ -48,10 +47,9 @@ def reply_of(step: Step) -> Reply:
 
 
 def _malformed(step: Step) -> str | None:
-    """Why a reply without calls could not be parsed: from its text, or from its observation if another agent parsed it."""
-    if step.message.get("tool_calls") or not step.observations:
-        return None
-    if what := parse_reply(step.message["content"] or "")[1]:
-        return what
-    first = step.observations[0]  # if its words stood for a call, this is that call's result
+    """Why a reply without calls could not be parsed. Its observation says it, since another agent may have parsed it.
+
+    If its words stood for a call, the observation is that call's result.
+    """
+    first = "" if step.message.get("tool_calls") or not step.observations else step.observations[0]
     return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None

@@ -21,10 +21,10 @@ from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
 from homerl.play.messages import plain_text
 from homerl.play.situation import Intent
+from homerl.play.speech import without_thoughts
 from homerl.worlds.contract import Persona
 
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
-THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
 STOP = "<stop>"
 LINES = 4  # most lines of a plain-text utterance
 
@@ -106,7 +106,7 @@ def parse_answer(text: str, cut: bool, intents: Sequence[Intent]) -> UserAnswer:
 
     Raises `Malformed`, with a reason that can be told to the model.
     """
-    text = THOUGHT.sub("", text).strip()
+    text = without_thoughts(text).strip()
     if cut:
         raise Malformed("it was cut off; be shorter")
     said = _from_json(text) if JSON.search(text) else _plain(text)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from envs.homeenv.sandbox import RunResult
 from envs.homeenv.tools import Tool
 from envs.messages import tool_call
-from envs.world import ToolCall
+from envs.world import MOST_LEVELS, ToolCall
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary, Fault
-from homerl.play.messages import MOST_LEVELS, calls_of, parse_reply
+from homerl.play.messages import calls_of, parse_reply
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Step, Trajectory, absent_facts, from_row, to_row

@@ -91,7 +91,7 @@ def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Inten
     home, told, said = episode.situation.home, told_numbers(own, intents, words), number_values(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
-    heard = overheard("\n".join(m["content"] or "" for m in episode.messages if m["role"] == "assistant"), home)
+    heard = overheard("\n".join(episode.words_of(m).text for m in episode.messages if m["role"] == "assistant"), home)
     named = any(_has(name, own) for name in mentions(text, home))
     device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
     return device or (None if said & told else _least(said - told - number_values(heard, words)))

@@ -28,6 +28,7 @@ from homerl.measure.search_stats import TreeStats
 from homerl.play.beside import beside
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
+from homerl.play.messages import words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
@@ -155,7 +156,8 @@ async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, cli
 
 def _transcript_line(message: Message) -> str:
     calls = [f"[{call['function']['name']} {call['function']['arguments']}]" for call in message.get("tool_calls") or ()]
-    return f"{message['role']}: {' '.join([message.get('content') or '', *calls]).strip()}"
+    said = words_of(message).text if message["role"] == "assistant" else message.get("content") or ""
+    return f"{message['role']}: {' '.join([said, *calls]).strip()}"
 
 
 def ground(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from homerl.worlds.personalhome.mending import THOUGHTS, find_json
+from homerl.play.speech import without_thoughts
+from homerl.worlds.personalhome.mending import find_json
 from homerl.worlds.personalhome.normal import UNITS, normal
 
 FORMAT_ERROR, EMPTY = "UPSTREAM_FORMAT_ERROR", "EMPTY_OUTPUT"
@@ -45,7 +46,7 @@ def read_answer(text: str) -> Read:
     """The value at `answer`: text, number, boolean or list. Words without JSON are the answer as they stand, mended."""
     read = read_json(text, lambda found: isinstance(found, dict) and "answer" in found)
     if read.value is None:
-        return read if read.error == EMPTY else Read(THOUGHTS.sub("", text).strip(), ("no JSON",), FORMAT_ERROR)
+        return read if read.error == EMPTY else Read(without_thoughts(text).strip(), ("no JSON",), FORMAT_ERROR)
     said = read.value["answer"]
     return Read(None, read.mended, EMPTY) if said in (None, "", []) else Read(said, read.mended, read.error)
 
@@ -75,7 +76,7 @@ def read_ranking(text: str) -> Read:
 
 def read_json(text: str, fits: Callable[[Any], bool]) -> Read:
     """The JSON in a text that `fits`. Its value is None, with an error and nothing mended, if there is none."""
-    if not THOUGHTS.sub("", text).strip():
+    if not without_thoughts(text).strip():
         return Read(None, (), EMPTY)
     found = find_json(text, fits)
     if found is None:

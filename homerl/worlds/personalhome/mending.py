@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.play.messages import parse_json, unfenced
+from homerl.play.call_forms import unfenced
+from homerl.play.messages import parse_json
+from homerl.play.speech import without_thoughts
 
 MOST_STARTS = 32  # places at which JSON may begin in a text
-THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|$)", re.S)
 PIECE = re.compile(
     r'(?P<double>"(?:[^"\\]|\\.)*")'
     r"|(?P<single>'(?:[^'\\]|\\.|'(?!\s*[:,}\]]))*'(?=\s*[:,}\]]))"
@@ -41,7 +42,7 @@ def find_json(text: str, fits: Callable[[Any], bool]) -> Found | None:
     whole = _parsed(text.strip())
     if whole is not None and fits(whole):
         return Found(whole)
-    bare = THOUGHTS.sub("", text).strip()
+    bare = without_thoughts(text).strip()
     inside = unfenced(bare)
     fence = ("code fence",) if inside != bare else ()
     thoughts = ("text around",) if bare != text.strip() else ()

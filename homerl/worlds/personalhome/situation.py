@@ -20,6 +20,7 @@ from envs.messages import Message
 from envs.personalhome.env import PersonalHome
 from envs.personalhome.state import HouseholdState
 from envs.world import Action
+from homerl.play.messages import JSON_ANSWERS
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, PersonalHomeIntent
 from homerl.worlds.personalhome.prompts import system_prompt
@@ -79,6 +80,11 @@ class PersonalHomeSituation(Situation):
     def open_intents(self) -> list[PersonalHomeIntent]:
         """The one intent, unless all of Φ is met."""
         return [] if all(self.met()) else list(self.blueprint.intents)
+
+    @property
+    def protocol(self) -> Mapping[str, bool]:
+        """JSON without a call's mark is an answer."""
+        return {JSON_ANSWERS: True}
 
     @property
     def ended(self) -> bool:

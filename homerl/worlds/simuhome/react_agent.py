@@ -15,6 +15,7 @@ from homerl.llm.agent import candidates
 from homerl.llm.endpoint import Endpoint
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
+from homerl.play.speech import without_thoughts
 
 RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
 
@@ -39,7 +40,7 @@ class ReActAgent:
 
 def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
     """A model's text as a tool call. If its format is invalid, the reply is marked as malformed."""
-    step = react.parse_step(text, strict)
+    step = react.parse_step(without_thoughts(text), strict)
     if step is None:
         message = {"role": "assistant", "content": text}
         return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)

@@ -307,7 +307,9 @@ class Caretaker:
     def _unable(self, exchange: Exchange) -> str:
         if not exchange.refusals:
             return self.words.say("unable")
-        _, _, why = exchange.refusals[-1].removeprefix("refused: ").partition(": ")
+        rule, _, why = exchange.refusals[-1].removeprefix("refused: ").partition(": ")
+        if rule == "syntax":  # what is wrong with the model's text tells a person nothing
+            return self.words.say("unable")
         return self.words.say("refused", why=why or exchange.refusals[-1])
 
     def _shown(self, exchange: Exchange) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
+from homerl.play.messages import words_of
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.contract import Case, Failure
 from homerl.worlds.simuhome.agents import calls_in
@@ -129,7 +130,7 @@ def transcript_text(trajectory: Trajectory) -> str:
     """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
     lines = []
     for step in trajectory.steps:
-        lines += [step.message["content"]] if step.message.get("content") else []
+        lines += [said] if (said := words_of(step.message).text) else []
         for act, seen in zip(calls_in([step.message]), step.observations):
             lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
     text = "\n".join(lines)
@@ -153,9 +154,7 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
 
 
 def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
-    said = " ".join(
-        [final_answer(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]
-    ).lower()
+    said = " ".join([final_answer(trajectory) or "", *(words_of(step.message).text for step in trajectory.steps)]).lower()
     wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
         file["meta"]["query_type"], ("conflict",)
     )

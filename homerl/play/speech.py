@@ -1,0 +1,306 @@
+"""What a model writes that is no speech: its thoughts, and calls in the marks of any family of models.
+
+A family is one line of `CALLS`: how it marks a call. What stands between the marks is read by `call_forms`, whichever family
+it is, since models mix the forms. A thought is one line of `THOUGHTS`.
+
+Invariants: `read` never raises; it takes time that grows with the length of the text; no mark of a table, and nothing
+between such marks, is in the words that it gives; it gives all calls of a text or, where one cannot be read, none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from envs.world import MOST_TEXT
+from homerl.play.call_forms import (
+    ARGUMENTS,
+    DECODER,
+    INNER,
+    NAMES,
+    SPACE,
+    UNREADABLE,
+    Call,
+    Tools,
+    arguments_in,
+    calls_in,
+    calls_of,
+    made,
+    python_calls,
+)  # fmt: skip
+
+TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
+THINK = rf"(?i:{SPACE}(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad))"
+RESULT = r"(?:tool_(?:response|result|output)s?|function_(?:response|result)s?|observation)"
+CALL_END = r"<\|(?:call|end)\|>|(?=<\|start\|>)"
+BAR = "[|｜]"
+TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"
+MESSAGE = r"(?:[^<>{]{0,80}(?:<\|(?:constrain|channel)\|>\w*[^<>{]{0,80}){0,2}<\|message\|>)?"
+
+
+@dataclass(frozen=True, eq=False)  # so that it is looked up by what it is, and not by its five texts
+class Mark:
+    """How a family marks something: patterns of what opens and closes it. The end of the text closes it, too.
+
+    `{tag}` is what the pattern `tag` found at the opening. A group `name` of `opens` is the name of the called tool. A mark
+    that is `lone` tells what it closes even where nothing has opened it.
+    """
+
+    family: str
+    opens: str
+    closes: str
+    tag: str = ""
+    lone: bool = False
+
+    @property
+    def opening(self) -> str:
+        """The pattern of what opens it."""
+        return self.opens.replace("{tag}", f"(?P<tag>{self.tag})")
+
+
+CALLS = (
+    Mark("FunctionGemma", r"<start_function_call>", r"<end_function_call>"),
+    Mark("Hermes, Qwen, GLM, Jamba, Granite, Nemotron, MiniMax, Seed", r"<{tag}\s*>", r"</{tag}\s*>", TOOL),
+    Mark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
+    Mark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
+    Mark("MiniMax, Claude", r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>", r"</{tag}\s*>",
+         rf"{SPACE}(?:invoke|function)"),
+    Mark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
+    Mark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
+    Mark("DeepSeek, Kimi, LFM, Llama 4, InternLM", rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
+         rf"<{BAR}{{tag}}[_▁]end{BAR}>", "tool[_▁]calls?(?:_section)?|python|action"),
+    Mark("Granite, Phi, Gemma", r"<\|tool_call\|?>", r"<\|?/tool_call\|?>|<tool_call\|>"),
+    Mark("Command", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
+    Mark("gpt-oss", rf"<\|channel\|>\w+\s+{TO}{MESSAGE}", CALL_END),
+    Mark("gpt-oss", rf"(?:<\|start\|>|\A)(?:assistant)?\s*{TO}\s*<\|channel\|>{MESSAGE}", CALL_END),
+    Mark("Firefunction", r"\bfunctools(?=\[)", r"</s>"),
+    Mark("Gemma, Home-LLM", r"```{tag}\b", r"```", "tool_(?:code|calls?|use)|function_calls?|homeassistant"),
+    Mark("a mark that was cut", r"<tool_call", r"\Z"),
+)  # fmt: skip
+THOUGHTS = (
+    Mark("Qwen, DeepSeek, GLM and others", r"<{tag}\s*>", r"</{tag}\s*>", THINK, lone=True),
+    Mark("Mistral", r"\[THINK\]", r"\[/THINK\]", lone=True),
+    Mark("Kimi", r"◁think▷", r"◁/think▷", lone=True),
+    Mark("Command", r"<\|START_THINKING\|>", r"<\|END_THINKING\|>", lone=True),
+    Mark("OpenThinker", r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", lone=True),
+    Mark("gpt-oss", rf"<\|channel\|>analysis{MESSAGE}", r"<\|(?:end|return)\|>|(?=<\|start\|>|<\|channel\|>)"),
+    Mark("gpt-oss without its marks", r"\Aanalysis(?=.*assistantfinal)", "assistantfinal"),
+    Mark("Gemma", r"<\|channel>\s*thought\b", r"<channel\|>", lone=True),
+    Mark("Granite", r"\AHere(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+    Mark("results that no tool gave", rf"<{BAR}?{{tag}}{BAR}?>", rf"<{BAR}?/{{tag}}{BAR}?>", RESULT),
+)
+OTHERS = (  # where the model goes on as somebody else
+    r"<\|im_start\|>(?!assistant)|<\|start_header_id\|>(?!\s*assistant)|<start_of_turn>(?!model)|\[INST\]"
+    rf"|<{BAR}(?:user|User|system|observation){BAR}>"
+)
+CONTROL = (
+    r"<\|im_start\|>assistant\s*|<\|start_header_id\|>\s*assistant\s*(?:<\|end_header_id\|>)?\s*|<start_of_turn>model\s*"
+    rf"|<\|start\|>(?:assistant)?|<\|channel\|>(?:final|commentary){MESSAGE}|<{BAR}[^<>|｜\s]{{1,40}}{BAR}>"
+    rf"|</?(?:s|bos|eos|pad|response|answer)>|<(?:end_of_turn|end_of_utterance)>|\[/INST\]|</{TOOL}\s*>"
+    rf"|</{SPACE}(?:function|invoke|param(?:eter)?)>"
+)
+LONE = "|".join(mark.closes.replace("{tag}", mark.tag) for mark in THOUGHTS if mark.lone)
+LONE_END = re.compile(rf"(?=[<\[◁])(?:{LONE})")
+SIGNS = re.compile(r"[<\[`◁]")  # one of them is in every mark
+UNSIGNED = ("analysis", "Here")  # but for those that begin a text
+BRACKETS = re.compile(r"[{(\[]")  # one of them is in every call without a mark
+STARTS = r"(?=[<\[`◁]|functools|\A)"  # of every mark
+ENDS = re.compile(  # of the message: they end what nothing else closes
+    r"<\|(?:im_end|eo[mt]_id|endoftext|end_of_text|return)\|>|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>"
+)
+JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")
+JSON_END = re.compile(r"\s*```|\s*;")
+MEANT = re.compile(r"\A(?:```\w*\s*)?(?:\[\s*)*\{\s*(?:[\"'}]|\Z)|\A(?:```\w*\s*)?\[\s*(?:\]\s*(?:```)?)?\Z")
+CALLED = re.compile(rf"(?:\[\s*)?\{{\s*\"(?:{'|'.join(NAMES)}|tool_calls)\"\s*:")
+MOST_STARTS = 32  # places at which JSON may begin in a text
+NO_END = "the tool call has no end"
+
+
+@dataclass(frozen=True)
+class Speech:
+    """A text apart: what it says, what it calls, and why a call could not be read, or None."""
+
+    words: str
+    calls: tuple[dict[str, Any], ...] = ()
+    thought: str = ""
+    malformed: str | None = None
+
+
+def read(text: str, tools: Tools = (), bare: bool = True) -> Speech:
+    """Take a text apart. `bare` reads calls without marks too; it is off where an answer may be JSON.
+
+    The `tools` tell which parameters are texts, in forms that do not tell numbers from texts.
+    """
+    found = _apart(text, tools) if _has_signs(text) else Speech(text)
+    return _with_bare(found, tools) if bare and BRACKETS.search(found.words) else found
+
+
+def without_thoughts(text: str) -> str:
+    """A text without thoughts and control tokens, whatever calls are in it."""
+    return _apart(text, (), calls=()).words if _has_signs(text) else text
+
+
+def _has_signs(text: str) -> bool:
+    return SIGNS.search(text) is not None or text.startswith(UNSIGNED)
+
+
+@cache
+def _marks(calls: Sequence[Mark]) -> tuple[re.Pattern[str], dict[str, Mark]]:
+    """A pattern of all that is no word, and the marks by its groups."""
+    by_group = {f"{kind}{at}": mark for kind, marks in (("c", calls), ("t", THOUGHTS)) for at, mark in enumerate(marks)}
+    opens = (f"(?P<{group}>{re.sub('P<(?:name|tag)>', ':', mark.opening)})" for group, mark in by_group.items())
+    every = rf"{STARTS}(?:(?P<other>{OTHERS})|{'|'.join(opens)}|(?P<lone>{LONE})|(?P<control>{CONTROL}))"
+    return re.compile(every, re.S), by_group
+
+
+@cache
+def _opening(mark: Mark) -> re.Pattern[str]:
+    return re.compile(mark.opening, re.S)
+
+
+@cache
+def _closing(mark: Mark, tag: str) -> re.Pattern[str]:
+    return re.compile(mark.closes.replace("{tag}", re.escape(tag)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a mark of a text opens: its group, the name and tag at the opening, what is between, and whether it is closed."""
+
+    group: str
+    before: str
+    after: int
+    body: str = ""
+    name: str | None = None
+    closed: bool = False
+
+
+def _pieces(text: str, calls: Sequence[Mark]) -> Iterator[Piece]:
+    """The marks of a text in order, and the words before each; at last the words after them."""
+    pattern, by_group = _marks(calls)
+    (_, at), open_for_ever = _first_thought(text), set[re.Pattern[str]]()
+    while found := pattern.search(text, at):
+        before, group, at = text[at : found.start()], found.lastgroup or "", found.end()
+        if mark := by_group.get(group):
+            named = opening.groupdict() if (opening := _opening(mark).match(text, found.start())) else {}
+            closing = _closing(mark, named.get("tag") or "")
+            end = None if closing in open_for_ever else closing.search(text, at)
+            if end is None:
+                open_for_ever.add(closing)  # or many openings would take quadratic time
+                end = ENDS.search(text, at)
+            body, at = text[at : end.start() if end else len(text)], end.end() if end else len(text)
+            yield Piece(group, before, at, body, named.get("name"), end is not None)
+        else:
+            yield Piece(group, before, at)
+            if group == "other":
+                return
+    yield Piece("", text[at:], len(text))
+
+
+def _apart(text: str, tools: Tools, calls: Sequence[Mark] = CALLS, levels: int = 2) -> Speech:
+    """The text by its marks. Calls may stand within marks of a list of calls, `levels` deep."""
+    words, thoughts, found, wrong = list[str](), [_first_thought(text)[0]], list[Call](), None
+    for piece in _pieces(text, calls):
+        words.append(piece.before)
+        if piece.group == "lone":  # whatever came before was a thought
+            thoughts += words
+            words, found, wrong = [], [], None
+        elif piece.group[:1] == "t":
+            thoughts.append(piece.body)
+        elif piece.group in _marks(calls)[1]:
+            try:
+                found += _called(piece, tools, levels)
+            except UNREADABLE as error:
+                cut = _marks(calls)[1][piece.group] is CALLS[-1]
+                wrong = wrong or (NO_END if cut else unread(error))
+    said = "".join(words)
+    thought = "\n".join(filter(None, map(str.strip, thoughts)))
+    return Speech(said if said == text else said.strip(), () if wrong else tuple(found), thought, wrong)
+
+
+def _first_thought(text: str) -> tuple[str, int]:
+    """(a thought that a template has opened before the text, where the text goes on after it)."""
+    pattern, by_group = _marks(())
+    start = at = 0
+    for found in pattern.finditer(text) if LONE_END.search(text) else ():
+        if found.lastgroup == "lone":
+            start, at = found.span()
+        elif found.lastgroup in by_group:
+            break
+    return text[:start], at
+
+
+def _called(piece: Piece, tools: Tools, levels: int) -> list[Call]:
+    """The calls between marks: of the named tool, in any form, or in marks of their own. Raises one of `UNREADABLE`."""
+    if piece.name is not None:
+        return [made(piece.name, arguments_in(piece.body, piece.name, tools, piece.closed))]
+    try:
+        return calls_in(piece.body, tools, piece.closed)
+    except UNREADABLE:
+        inner = _apart(piece.body, tools, CALLS, levels - 1) if levels else Speech("")
+        if not inner.calls or inner.words.strip() not in ("", "function"):
+            raise
+        return list(inner.calls)
+
+
+def unread(error: Exception) -> str:
+    """What the model is told of a call that could not be read."""
+    return f"the tool call is not the JSON asked for ({why(error)})"
+
+
+def why(error: Exception) -> str:
+    """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
+    replay.
+    """
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _with_bare(said: Speech, tools: Tools) -> Speech:
+    """The speech without calls that stand in it without a mark. What begins as JSON and is no call was meant to be one."""
+    words, calls, wrong = _json_calls(said.words)
+    rest = words.strip()
+    if wrong is None and MEANT.match(rest):
+        try:
+            words, calls = "", [*calls, *calls_in(rest, tools)]
+        except UNREADABLE as error:
+            words, wrong = "", unread(error)
+    elif wrong is None and not calls and (found := python_calls(rest)):
+        words, calls = "", found
+    words = words if words == said.words else words.strip()
+    wrong = said.malformed or wrong
+    return Speech(words, () if wrong else (*said.calls, *calls), said.thought, wrong)
+
+
+def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
+    """(words without the calls in JSON among them, these calls, why one cannot be read or None)."""
+    kept, calls, at, start = list[str](), list[Call](), 0, 0
+    for _ in range(MOST_STARTS if len(words) <= MOST_TEXT else 0):
+        if not (found := JSON.search(words, start)):
+            break
+        start = found.start("json")
+        try:
+            value, end = DECODER.raw_decode(words, start)
+            called = calls_of(value) if any(map(_names_call, value if isinstance(value, list) else [value])) else None
+        except UNREADABLE as error:
+            if CALLED.match(words, start):
+                return "".join([*kept, words[at : found.start()]]), [], unread(error)
+            start += 1
+            continue
+        start = end
+        if called is not None:
+            kept.append(words[at : found.start()])
+            calls += called
+            follows = JSON_END.match(words, end)
+            at = start = follows.end() if follows else end
+    return "".join([*kept, words[at:]]), calls, None
+
+
+def _names_call(value: Any) -> bool:
+    """Whether JSON has a place for a call's name and one for its arguments."""
+    if not isinstance(value, dict):
+        return False
+    inner = any(isinstance(value.get(key), dict) for key in INNER) or isinstance(value.get("tool_calls"), list)
+    return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))
