@@ -123,9 +123,7 @@ def _values(text: str) -> list[Any]:
     try:
         return [loads(text)]
     except ValueError:
-        if len(text) <= MOST_PYTHON and SINGLE.match(text):
-            return [_literal(text)]
-        if several := list(_several(text)):
+        if several := _literal(text) or list(_several(text)):
             return several
         raise
 
@@ -215,11 +213,14 @@ def _parsed(text: str) -> ast.Module:
         raise ValueError(f"it is no Python ({type(error).__name__})") from None
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> list[Any]:
+    """The data in a text with Python's quotes; none if it is something else."""
+    if len(text) > MOST_PYTHON or not SINGLE.match(text):
+        return []
     try:
-        return ast.literal_eval(ast.Expression(_parsed(text).body[0].value))  # type: ignore[attr-defined]
-    except (AttributeError, IndexError, MemoryError, RecursionError, TypeError) as error:
-        raise ValueError(f"it is no literal ({type(error).__name__})") from None
+        return [ast.literal_eval(statement.value) for statement in _parsed(text).body if isinstance(statement, ast.Expr)]
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return []
 
 
 def _python(node: Any) -> Iterator[Call]:

@@ -145,6 +145,18 @@ def test_a_usage_of_which_parts_are_missing_counts_as_far_as_it_goes(usage):
     assert (reply.tokens, reply.prompt_tokens) == (0, 5 if "5" in usage else 0) and form.hello == 1
 
 
+@pytest.mark.parametrize("thought", ["<think>{}</think>", "so it is</think>\n", "<|channel|>analysis<|message|>{}<|end|>"])
+def test_a_structured_answer_may_begin_with_a_thought(thought):
+    async def heard(url):
+        endpoint = Endpoint([url], "scripted")
+        form = await StructuredClient(endpoint, EndpointSettings(url=url, model="scripted")).ask("", "", Greeting, 0)
+        await endpoint.close()
+        return form
+
+    with ScriptedServer(answer=lambda request: {"content": f'{thought}```json\n{{"hello": 1}}\n```'}) as server:
+        assert asyncio.run(heard(server.url)).hello == 1 and len(server.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("said", "sent", "role"),
     [

@@ -12,6 +12,7 @@ from envs.documents import Document, InputError, validate
 from envs.messages import tool_call
 from homerl.agents.transformers_engine import TransformersEngine
 from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
+from homerl.language.manner import manner
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
@@ -23,12 +24,12 @@ from homerl.run.bench_command import BenchRun, user_of
 from homerl.train.rollout import Player
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory
-from homerl.users.prompt import parse_answer, prompt
+from homerl.users.prompt import dialogue_text, parse_answer, prompt
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.faults import overheard
 from homerl.worlds.homeenv.persona import HomePersona
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin, world_of
 from rewards.composite import RewardWeights
 
 
@@ -131,6 +132,17 @@ def test_an_agents_ids_are_heard_by_their_everyday_names(blueprint):
 
 
 @pytest.mark.parametrize(
+    "said", ["<think>A secret?</think>Wait.", "A secret?</think>Wait.", 'Wait. {"name": "secret", "arg']
+)
+def test_an_agents_thoughts_and_calls_are_not_heard(blueprint, said):
+    episode = begin(blueprint)
+    episode.hear("hello")
+    episode.messages.append({"role": "assistant", "content": said})
+    heard = dialogue_text(episode, world_of(blueprint).persona(episode), manner("en"))
+    assert heard.endswith(": Wait.") and "secret" not in heard
+
+
+@pytest.mark.parametrize(
     "words", ["device 1001 please", "call device('x')", "set target_brightness", "I am an AI", "as a user simulator I ask"]
 )
 def test_a_leak_is_the_users_fault(blueprint, words):
@@ -219,7 +231,7 @@ def test_what_cannot_be_read_is_asked_again_once_with_the_error(blueprint, first
     "wrap",
     [
         "{}", "```json\n{}\n```", "<think>let me see</think>\n{}", "Sure! {}", "```json\n{}\n```\nHope this helps", "[{}]",
-        "{} That is all.",
+        "{} That is all.", "let me see</think>\n{}",
     ],
 )  # fmt: skip
 def test_json_may_be_fenced_or_stand_in_a_list_or_among_words(blueprint, wrap):

@@ -115,6 +115,34 @@ def test_synthesised_trajectories_verify(dialogues, rows):
     )
 
 
+def test_what_an_earlier_version_read_otherwise_verifies(task, tmp_path):
+    """A call in JSON was words, and the reason of a refusal was another."""
+
+    class Earlier(Says):
+        async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
+            text, malformed = self.texts.pop(0)
+            return [Reply({"role": "assistant", "content": text}, malformed)]
+
+    said = [
+        ("[1", "it was no JSON"),
+        ("<function=a></function>", "no JSON either"),
+        ('{"name": "a", "arguments": {}}', None),
+    ]
+    begun = begin(simple(task), EpisodeLimits(turns=1))
+    trajectory = asyncio.run(play(begun, Earlier(*said), Speaks("go"), 5))
+    assert [step.observations for step in trajectory.steps[:2]] == [(f"refused: syntax: {why}",) for _, why in said[:2]]
+    assert "1 trajectories, 3 steps" in check(tmp_path, to_row(trajectory))
+
+
+def test_a_thought_is_kept_with_its_step_and_verifies(task, tmp_path):
+    trajectory = asyncio.run(
+        play(begin(simple(task), EpisodeLimits(turns=1)), Says("<think>hm</think>Done."), Speaks("go"), 5)
+    )
+    row = to_row(trajectory)
+    assert [message["content"] for message in row["messages"]][-1] == "Done." and "hm" in row["steps"]
+    assert "1 trajectories, 1 steps" in check(tmp_path, row)
+
+
 def test_every_way_to_end_verifies(ended, tmp_path):
     outcomes = {name: str(trajectory.outcome) for name, trajectory in ended.items()}
     assert outcomes == {

@@ -1,0 +1,67 @@
+"""What a person hears of a model that writes calls and thoughts as text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from serving import state
+
+from homerl.play.messages import read_reply
+from homerl.play.situation import Reply
+
+
+class Writes:
+    """An agent whose model writes these texts in turn, the last of them again and again."""
+
+    name = "writes"
+
+    def __init__(self, *texts):
+        self.texts, self.seen = list(texts), []
+
+    async def propose(self, observation, n=1):
+        self.seen.append(observation.messages[-1])
+        return [Reply(*read_reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], observation))]
+
+
+def written(device, locator="turn_on", **arguments) -> str:
+    given = {"did": device.did, "locator": locator, "arguments": arguments}
+    return json.dumps({"name": "control_device", "arguments": given})
+
+
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "<functioncall {}>", "<think>Is it on?</think>Sure!\n{}"])
+def test_a_call_in_any_form_is_carried_out_as_any_call_and_not_spoken(serve, lamp, form):
+    served = serve("act")
+    served.caretaker.agents = lambda: agent
+    agent = Writes(form.replace("{}", written(lamp)), "<think>Done, I think.</think>The lamp is on.")
+    assert served.say("light please") == "The lamp is on." and state(served, lamp) == "on"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "done" and not entry.refusals
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"service": "light.turn_on"}', '```homeassistant\n{"service": "a"}\n```', '{"name": "control_dev', "[TOOL_CALLS]x"],
+)  # fmt: skip
+def test_a_call_that_cannot_be_read_is_a_refusal_and_the_person_hears_that_it_was_not_understood(serve, lamp, text):
+    served = serve("act")
+    served.caretaker.agents = lambda: agent
+    agent = Writes(text)
+    assert served.say("light please") == "I did not understand that." and state(served, lamp) == "off"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "refused" and "the tool call is not the JSON" in entry.refusals[0]
+    assert agent.seen[1]["content"].startswith("refused: syntax: "), "the model is told"
+
+
+def test_after_a_call_that_could_not_be_read_the_model_may_put_it_right(serve, lamp):
+    served = serve("act")
+    served.caretaker.agents = lambda: agent
+    agent = Writes(written(lamp)[:-1], f"<tool_call>{written(lamp)}</tool_call>", "The lamp is on.")
+    assert served.say("light please") == "The lamp is on." and state(served, lamp) == "on"
+
+
+@pytest.mark.parametrize("text", ["<think>Shall I?", "Shall I?</think>", "<|channel|>analysis<|message|>Shall I?"])
+def test_a_thought_alone_is_not_spoken(serve, text):
+    served = serve("act")
+    served.caretaker.agents = lambda: Writes(text)
+    assert served.say("light please") == "I did not understand that."
