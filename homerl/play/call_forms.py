@@ -73,7 +73,8 @@ def _named(body: str, tools: Tools, closed: bool) -> list[Call]:
     at = body.find("<arg_key>") if body[:1].isalpha() and "<arg_key>" in body else body.find("{")
     named = HEAD.fullmatch(body, 0, at) if 0 < at <= MOST_HEAD else None
     try:
-        return [made(named["name"], arguments_in(body[at:], named["name"], tools, closed))] if named else []
+        arguments = arguments_in(body[at:], named["name"], tools, closed) if named else {}
+        return [made(named["name"], arguments)] if named and not names_call(arguments) else []  # a word before a whole call
     except UNREADABLE:
         return []
 
@@ -86,6 +87,14 @@ def arguments_in(body: str, name: str, tools: Tools, closed: bool) -> Any:
     if not closed:
         raise ValueError("the call has no end")
     return dict(_parameters(body, _types(name, tools)))
+
+
+def names_call(value: Any) -> bool:
+    """Whether JSON has a place for a call's name and one for its arguments."""
+    if not isinstance(value, dict):
+        return False
+    inner = any(isinstance(value.get(key), dict) for key in INNER) or isinstance(value.get("tool_calls"), list)
+    return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))
 
 
 def calls_of(value: Any) -> list[Call]:

@@ -13,13 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from envs.world import MOST_TEXT
 from homerl.play.call_forms import (
-    ARGUMENTS,
     DECODER,
-    INNER,
     NAMES,
     SPACE,
     UNREADABLE,
@@ -29,8 +26,9 @@ from homerl.play.call_forms import (
     calls_in,
     calls_of,
     made,
+    names_call,
     python_calls,
-)  # fmt: skip
+)
 
 TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
 THINK = rf"(?i:{SPACE}(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad))"
@@ -124,7 +122,7 @@ class Speech:
     """A text apart: what it says, what it calls, and why a call could not be read, or None."""
 
     words: str
-    calls: tuple[dict[str, Any], ...] = ()
+    calls: tuple[Call, ...] = ()
     thought: str = ""
     malformed: str | None = None
 
@@ -283,7 +281,7 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
         start = found.start("json")
         try:
             value, end = DECODER.raw_decode(words, start)
-            called = calls_of(value) if any(map(_names_call, value if isinstance(value, list) else [value])) else None
+            called = calls_of(value) if any(map(names_call, value if isinstance(value, list) else [value])) else None
         except UNREADABLE as error:
             if CALLED.match(words, start):
                 return "".join([*kept, words[at : found.start()]]), [], unread(error)
@@ -296,11 +294,3 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
             follows = JSON_END.match(words, end)
             at = start = follows.end() if follows else end
     return "".join([*kept, words[at:]]), calls, None
-
-
-def _names_call(value: Any) -> bool:
-    """Whether JSON has a place for a call's name and one for its arguments."""
-    if not isinstance(value, dict):
-        return False
-    inner = any(isinstance(value.get(key), dict) for key in INNER) or isinstance(value.get("tool_calls"), list)
-    return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))

@@ -195,7 +195,7 @@ def test_what_is_meant_as_a_call_and_is_none_is_refused_and_not_spoken(text, wor
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("no", "Expecting value: line 1 column 1 (char 0)"),
+        ("no", "Expecting value: line 1 column 1 (char 0)"), (f"the {CALL}", "Expecting value: line 1 column 1 (char 0)"),
         ('{"name": "set", "arguments": {"did": "1"}', "Expecting ',' delimiter: line 1 column 42 (char 41)"),
         (f"{CALL}{CALL}", f"Extra data: line 1 column {len(CALL) + 1} (char {len(CALL)})"),
         ("{'name': set}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
