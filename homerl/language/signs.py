@@ -1,4 +1,8 @@
-"""Patterns that recognise claims, denials, guesses and conclusions in lower-case English and Chinese text."""
+"""Patterns that recognise claims, denials, guesses and conclusions in lower-case English and Chinese text.
+
+DID matches a clause that says that something was done just now, ADMITS one that says that something cannot be done or
+failed, SUPPOSED one that speaks of what may be or of another time, and INQUIRY a sentence that asks how something is.
+"""
 
 from __future__ import annotations
 
@@ -129,3 +133,40 @@ QUESTION = re.compile(
     r"|[?？吗哪谁]|什么|多少|还是|是不是|要不要|是否|几"
 )
 SENTENCE_END = re.compile(r"(?<=[!?！？。\n])|(?<=\.)\s")
+ACTED = (
+    "turned|switched|opened|closed|locked|unlocked|dimmed|brightened|raised|lowered|increased|decreased|reduced|changed"
+    "|adjusted|started|stopped|paused|resumed|muted|unmuted|activated|deactivated|enabled|disabled|armed|disarmed|created"
+    "|added|removed|deleted|scheduled|updated|moved|cancell?ed|executed|triggered|played"
+)
+ACTING = "turning|switching|opening|closing|locking|unlocking|dimming|setting|raising|lowering|starting|stopping|playing"
+LEAD = r"^\W*(?:(?:ok(?:ay)?|sure(?: thing)?|alright|all right|great|got it|certainly|of course|absolutely|yes|no problem)\b\W*)*"
+BY_HAND = "打开|开启|关闭|关掉|关上|关好|开好|调[到至成为高低亮暗好]|设[为成定好置]|锁[上好住]|解锁|启动|停止|暂停|切换|拉[上开下]|升高|降低|取消|执行"
+DID = re.compile(
+    rf"{LEAD}(?:(?:it|that|everything|all|(?:the )?(?:task|job))(?:'s| is| has been)? |(?:i'm|i am|we're|we are|you're|you are) )?"
+    r"(?:now |all |already |successfully )*(?:done|set|finished|completed?|taken care of)"
+    r"(?: (?:for you|as (?:you )?(?:asked|requested|wished)|now|successfully))*\W*$"
+    rf"|\b(?:i|we)(?:'ve| have)? (?:(?:now|just|also|successfully|gone ahead and) )*(?:{ACTED}|set|shut|put)\b"
+    rf"|\b(?:has|have|it's|they've) (?:(?:now|just|both|all|also) )*been (?:successfully )?(?:{ACTED}|set|shut|put|done)\b"
+    rf"|{LEAD}(?:successfully (?:{ACTED}|set|shut|put)|(?:{ACTED}) (?:on|off|up|down|the|your|all|both|it|them|back|to))\b"
+    rf"|(?:\b(?:is|are)|'s|'re) (?:(?:both|all|also) )*now (?:{ACTED}|on|off|open|shut|set|running|playing|dim|active)\b"
+    r"|(?:\b(?:is|are)|'s|'re) (?:on|off|open|closed|locked|unlocked) now\b"
+    rf"|\bi(?:'m| am) (?:now )?(?:{ACTING})\b|{LEAD}(?:{ACTING}) .*\b(?:now|for you)\W*$"
+    rf"|已经?(?!是|在|处于)[^，。]{{0,24}}?(?:{BY_HAND})(?!着|的|状态)|已经?(?:全部?|都)?(?:好了|完成|搞定|办[好妥]|处理好)"
+    rf"|(?:成功|正在?)[为帮给][您你][^，。]{{0,20}}?(?:{BY_HAND})|(?:{BY_HAND}|[开关锁][好上掉]?)了(?!吗)"
+    r"|[调设升降][到至为成高低][^，。]{1,10}了$"
+    r"|^\W*(?:好的?|行|嗯)?(?:都|全)?(?:好了|搞定了?|[办弄做设调]好了|办妥|(?:操作|执行|设置)?(?:完成|成功|完毕)了?)\W*$"
+)
+ADMITS = either(
+    r"(?:could|can|did|was|were|am|is|are|does|do|has|have|will)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?"
+    r"|unfortunately|no such|not (?:found|able|possible|supported)|un(?:available|supported)|impossible|refused|rejected"
+    r"|there(?:'s| is| are) no|(?:found|find|see|have) no",
+    "没(?!问题|错|关系)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
+)
+SUPPOSED = either(
+    r"if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already",
+    "如果|要是|的话|可以|能够|需要|是否|会(?!议|客)",
+)
+INQUIRY = re.compile(
+    r"^\W*(?:is|are|was|were|did|do (?:i|we|you|they)|does|has|have (?:i|we|you|they)|what|which|when|where|who|why|how(?! about))\b"
+    r"|^(?!.*[帮请能]|.*可以).*(?:吗|什么|多少|几|哪|谁|怎么|是不是|有没有)"
+)

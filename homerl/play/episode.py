@@ -28,7 +28,7 @@ from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
 from homerl.play.beside import beside
 from homerl.play.faults import EPISODE_ERRORS, EXHAUSTED, AgentFault, Fault, InfraError, UserError, blamed, escaped, fault_of
-from homerl.play.messages import JSON_ANSWERS, Words, as_call, calls_of, parse_json, plain_message, words_of
+from homerl.play.messages import JSON_ANSWERS, Words, as_call, calls_of, plain_message, read_arguments, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory, all_valid
@@ -251,12 +251,8 @@ class Episode:
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
     def _call(self, call: Mapping[str, Any]) -> Result:
-        name = call["function"]["name"]
-        try:
-            arguments = parse_json(call["function"]["arguments"] or "{}")
-        except (ValueError, TypeError, RecursionError):  # no JSON, numbers without end, endless nesting
-            arguments = None
-        if not isinstance(arguments, dict):
+        name, arguments = call["function"]["name"], read_arguments(call["function"]["arguments"])
+        if arguments is None:
             return _malformed("the arguments are not a JSON object")
         takes_name = "name" in arguments and self.situation.takes_name(name)
         return self._take(as_action(name, arguments, takes_name))

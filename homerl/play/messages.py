@@ -82,7 +82,7 @@ def calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall
         answer, _ = json_answer(message.get("content") or "")
         return () if answer is None else (as_call({**answer, "name": answer_tool}),)
     called = [call["function"] for call in message.get("tool_calls") or ()]
-    return tuple(_called(call["name"], _arguments(call["arguments"])) for call in called)
+    return tuple(_called(call["name"], read_arguments(call["arguments"]) or {}) for call in called)
 
 
 def as_call(action: Action) -> ToolCall:
@@ -94,13 +94,13 @@ def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
     return ToolCall(name, {} if too_deep(arguments) else arguments)
 
 
-def _arguments(text: Any) -> dict[str, Any]:
-    """The arguments of a tool call; empty if they cannot be parsed."""
+def read_arguments(text: Any) -> dict[str, Any] | None:
+    """The arguments of a tool call, or None if they cannot be parsed: no JSON object, numbers without end, endless nesting."""
     try:
         arguments = parse_json(text or "{}")
     except (ValueError, TypeError, RecursionError):
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """A person and an agent in a home, without a task: what a served agent plays.
 
 Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
-order, and none of automations or of forks in which a tool only tries; the agent changes no automation; the dialogue ends
-only at a limit of the episode.
+order, and none of automations or of forks in which a tool only tries; `LiveSituation.attempts` has every tool call that
+could be read, with what came of it; the agent changes no automation; the dialogue ends only at a limit of the episode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from envs.homeenv.audit import Refused
@@ -18,11 +18,13 @@ from envs.homeenv.sandbox import RunResult
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.smh import AUTOMATING
 from envs.messages import Message
-from envs.world import Action
+from envs.world import Action, arguments_in
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.homeenv.situation import HomeSituation
 
+UNMADE = "unwritten"  # the rule of an attempt at an automation, beside those of the auditor
+FAILED = "error"  # and of one whose code failed
 UNWRITTEN = Refused("unknown_tool", "homerl writes no automations into Home Assistant: people make and change them there")
 
 
@@ -35,38 +37,56 @@ class Made:
     arguments: Mapping[str, Any]
 
 
-class Witnessed(Home):
-    """A home that keeps the calls of its services in `made`, and also those that were refused in `tried`.
+@dataclass(frozen=True)
+class Attempt:
+    """A tool call of an agent, and what came of it.
 
-    A fork goes on with a `made` of its own, and shares `tried`.
+    `rule` is why it was refused, if it was: a rule of the auditor, `UNMADE` or `FAILED`. `made` are its service calls that
+    were carried out, and `refused` the others, each with its rule.
     """
 
-    __slots__ = ("made", "tried")
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    rule: str | None = None
+    made: tuple[Made, ...] = ()
+    refused: tuple[tuple[Made, str], ...] = ()
+
+
+class Witnessed(Home):
+    """A home that keeps the calls of its services in `made`, and those that it refused, with the rule, in `refused`.
+
+    A fork goes on with a `made` of its own, and shares `refused`.
+    """
+
+    __slots__ = ("made", "refused")
     made: list[Made]
-    tried: list[Made]
+    refused: list[tuple[Made, str]]
 
     @classmethod
     def of(cls, home: Home) -> Witnessed:
         """A copy of a home, with nothing made yet."""
         twin = cls(home.plan, home.values, home.clock)
         twin.air, twin.rules, twin.air_stale = home.air and home.air.copy(), home.rules, home.air_stale
-        twin.made, twin.tried = [], []
+        twin.made, twin.refused = [], []
         return twin
 
     def fork(self) -> Self:
         """An independent copy."""
         twin = super().fork()
-        twin.made, twin.tried = [*self.made], self.tried
+        twin.made, twin.refused = [*self.made], self.refused
         return twin
 
     def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Call a service, and keep the call unless it is refused."""
+        """Call a service, and keep the call."""
         device = self.plan.by_did.get(did) if isinstance(did, str) else None
         found = device.spec.service_index.get(service) if device and isinstance(service, str) else None
         names = [argument.name for argument in found.service.arguments] if found else []
         one = Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {}))
-        self.tried.append(one)
-        returned = super().call(did, service, args, kwargs)
+        try:
+            returned = super().call(did, service, args, kwargs)
+        except Refused as refusal:
+            self.refused.append((one, refusal.rule))
+            raise
         self.made.append(one)
         return returned
 
@@ -91,8 +111,11 @@ class Visit:
         return TOOLSETS[self.toolset].one_answer
 
 
+@dataclass
 class LiveSituation(HomeSituation):
     """A home in which a person speaks. It has no goals, so no goal is ever met."""
+
+    attempts: list[Attempt] = field(default_factory=list)
 
     @classmethod
     def visit(cls, home: Home, visit: Visit) -> LiveSituation:
@@ -107,14 +130,20 @@ class LiveSituation(HomeSituation):
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call in the home. One that changes automations is refused: in the real home nothing would come of it."""
-        if action.get("name") in AUTOMATING or action.get("automations"):
+        tool, arguments = str(action.get("name")), arguments_in(action)
+        if tool in AUTOMATING or action.get("automations"):
+            self.attempts.append(Attempt(tool, arguments, UNMADE))
             blocked = {"rule": UNWRITTEN.rule, "message": UNWRITTEN.message}
             return observe(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
-        return super().take(action)
+        made, refused = len(self.made), len(self.refused)
+        text, info = super().take(action)
+        rule = info["blocked"]["rule"] if info["blocked"] else FAILED if info["error"] else None
+        self.attempts.append(Attempt(tool, arguments, rule, (*self.made[made:],), (*self.refused[refused:],)))
+        return text, info
 
     def fork(self) -> LiveSituation:
         """A copy with its own home."""
-        return LiveSituation(self.blueprint, self.world.fork(), self.start, ())
+        return LiveSituation(self.blueprint, self.world.fork(), self.start, (), attempts=[*self.attempts])
 
     @property
     def made(self) -> list[Made]:
@@ -122,9 +151,9 @@ class LiveSituation(HomeSituation):
         return self._witness.made
 
     @property
-    def tried(self) -> list[Made]:
-        """These, and those that were refused."""
-        return self._witness.tried
+    def refused(self) -> list[tuple[Made, str]]:
+        """Those that the home refused, each with the rule."""
+        return self._witness.refused
 
     @property
     def _witness(self) -> Witnessed:

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import hidden_rules
@@ -32,13 +32,14 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
-from homerl.worlds.homeenv.live import UNWRITTEN, LiveSituation, Made, Visit
+from homerl.worlds.homeenv.live import Attempt, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import called, compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.hiding import password_fields, secrets_of, secrets_said
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
+from homerl.worlds.homeenv.serving.missed import LEFT_OUT, UNFINISHED, Missed, attempts_of, missed
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words
@@ -70,13 +71,14 @@ class RealHome(Protocol):
 class Proposal:
     """Calls that wait for consent, as the person was shown them, and until when on the monotonic clock.
 
-    `guarded` are the guarded devices for which the person is asked.
+    `guarded` are the guarded devices for which the person is asked, and `missed` is what else the agent tried in vain.
     """
 
     made: tuple[Made, ...]
     shown: str
     until: float
     guarded: dict[str, str]
+    missed: tuple[Missed, ...]
 
 
 @dataclass(frozen=True)
@@ -184,58 +186,77 @@ class Caretaker:
             situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
         )
         episode.messages += _recent(dialogue)[:-1]
-        agent, spoke = self.agents(), False
+        agent, spoke, tried = self.agents(), False, list[tuple[Attempt, ...]]()
         episode.hear(exchange.said)
         while episode.outcome is None and not spoke:
             (reply,) = await replies_from(agent, episode)
             exchange.codes |= secrets_said(reply, exchange.fields)
-            await episode.acts(replace(reply, message=whole(reply.message)))
+            taken = len(situation.attempts)
+            step = await episode.acts(replace(reply, message=whole(reply.message)))
+            situation = cast(LiveSituation, episode.situation)  # another, where the message failed and was undone
+            tried.append(attempts_of(step, situation.attempts[taken:]))
             spoke = episode.messages[-1]["role"] == "assistant"
         seen = (text for step in episode.steps for text in step.observations if step.failed)
-        exchange.codes |= secrets_of(situation.tried, exchange.fields)
-        exchange.reply = exchange.masked(episode.words_of(episode.messages[-1]).text.strip()) if spoke else ""
+        exchange.codes |= secrets_of([*situation.made, *(one for one, _ in situation.refused)], exchange.fields)
         exchange.means(situation.made)
         exchange.foresees(self.home, situation.home)
         exchange.refusals = tuple(map(exchange.masked, seen))
-        if any(UNWRITTEN.message in one for one in exchange.refusals):  # the agent may tell of what will never happen
-            told = [self.words.say("done")] if exchange.calls else []
-            exchange.reply = " ".join([*told, self.words.say("unwritten")])
+        exchange.missed = missed(tried, exchange.said, self.home)
+        if spoke:
+            heard = self._telling.heard(exchange, episode.words_of(episode.messages[-1]))
+            exchange.reply = exchange.masked(heard.strip())
+        elif self.house.steps > 1:  # a model that was not taught to end has one step
+            exchange.missed += (Missed(UNFINISHED),)
 
     async def _act(self, exchange: Exchange) -> None:
         """What the mode makes of what the agent did in the twin."""
         if not exchange.calls:
-            exchange.outcome = "refused" if exchange.refusals else "said"
-            exchange.reply = exchange.reply or self._unable(exchange)
+            exchange.outcome = "refused" if exchange.missed else "said"
+            exchange.reply = self._telling.nothing_done(exchange)
             return
         did, count = Counter(one.did for one in exchange.made).most_common(1)[0]
         if count > MOST_CALLS:
             exchange.outcome = "refused"
-            exchange.reply = self.words.say("often", device=called(self.home.plan, did), count=count)
+            exchange.missed += self._left([one for one in exchange.made if one.did != did])
+            often = self.words.say("often", device=called(self.home.plan, did), count=count)
+            exchange.reply = " ".join(filter(None, [often, self._telling.missed(exchange)]))
             return
         exchange.guarded = self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
         if self.house.mode == "shadow":
             key = "shadow" if exchange.touched else "shadow_nothing"
-            exchange.outcome, exchange.reply = "shadowed", self.words.say(key, changes=self._shown(exchange))
+            exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
         elif self.house.mode == "confirm" or exchange.guarded:
             self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
         else:
             await self._do(exchange)
 
     def _ask(self, exchange: Exchange, key: str) -> None:
-        exchange.outcome, exchange.reply = "asked", self.words.say(key, changes=self._shown(exchange))
+        exchange.outcome, exchange.reply = "asked", self._with_missed(exchange, key)
+
+    def _with_missed(self, exchange: Exchange, key: str) -> str:
+        """A sentence about what calls do, and what the agent tried in vain."""
+        told = self.words.say(key, changes=self._shown(exchange))
+        return " ".join(filter(None, [told, self._telling.missed(exchange)]))
+
+    def _left(self, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
+        """Calls that are not made after all: the first for this reason, the others since they were left out then."""
+        rules = [rule, *[LEFT_OUT] * len(made)]
+        return tuple(Missed.of(self.home.plan, one.did, one.service, why) for one, why in zip(made, rules))
 
     async def _consented(self, exchange: Exchange, proposal: Proposal) -> None:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
         exchange.means(proposal.made)
-        exchange.guarded = dict(proposal.guarded)
+        exchange.guarded, exchange.missed = dict(proposal.guarded), proposal.missed
         twin = self.home.fork()
-        try:
-            for one in proposal.made:
+        for at, one in enumerate(proposal.made):
+            try:
                 twin.call(one.did, one.service, (), one.arguments)
-        except Refused as refusal:
-            exchange.outcome, exchange.refusals = "refused", (exchange.masked(str(refusal)),)
-            exchange.reply = self.words.say("refused", why=exchange.masked(refusal.message))
-            return
+            except Refused as refusal:
+                exchange.outcome, exchange.refusals = "refused", (exchange.masked(str(refusal)),)
+                others = [*proposal.made[:at], *proposal.made[at + 1 :]]
+                exchange.missed = (*self._left([one, *others], refusal.rule), *proposal.missed)
+                exchange.reply = self._telling.missed(exchange)
+                return
         exchange.foresees(self.home, twin)
         if self._shown(exchange) != proposal.shown:
             exchange.guarded |= self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
@@ -300,17 +321,9 @@ class Caretaker:
     def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
         key = _key([*dialogue, {"role": "assistant", "content": exchange.reply}])
         until = time.monotonic() + CONSENT_SECONDS
-        self._waiting[key] = Proposal(tuple(exchange.made), self._shown(exchange), until, exchange.guarded)
+        self._waiting[key] = Proposal(tuple(exchange.made), self._shown(exchange), until, exchange.guarded, exchange.missed)
         while len(self._waiting) > PROPOSALS:
             del self._waiting[next(iter(self._waiting))]
-
-    def _unable(self, exchange: Exchange) -> str:
-        if not exchange.refusals:
-            return self.words.say("unable")
-        rule, _, why = exchange.refusals[-1].removeprefix("refused: ").partition(": ")
-        if rule == "syntax":  # what is wrong with the model's text tells a person nothing
-            return self.words.say("unable")
-        return self.words.say("refused", why=why or exchange.refusals[-1])
 
     def _shown(self, exchange: Exchange) -> str:
         """What calls do, and on what automations may act then that the twin does not follow.

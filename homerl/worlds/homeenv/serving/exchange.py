@@ -18,6 +18,7 @@ from homerl.worlds.homeenv.serving.asker import Asker
 from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
 from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, told
 from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
+from homerl.worlds.homeenv.serving.missed import Missed
 from homerl.worlds.homeenv.serving.texts import whole
 
 
@@ -46,6 +47,7 @@ class Exchange:
     changes: tuple[ChangeRecord, ...] = ()
     later: Later = field(default_factory=Later)
     refusals: tuple[str, ...] = ()
+    missed: tuple[Missed, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
     fields: frozenset[str] = frozenset()
     codes: set[str] = field(default_factory=set)
@@ -94,9 +96,10 @@ class Exchange:
 
     @property
     def result(self) -> Outcome:
-        """The outcome, by what became of the calls."""
+        """The outcome, by what became of the calls, and by what the agent tried in vain."""
         fates = {call.fate for call in self.calls}
-        return "done" if fates == {"done"} else "partly" if fates & {"done", "sent"} else "failed"
+        whole = fates == {"done"} and not self.missed
+        return "done" if whole else "partly" if fates & {"done", "sent"} else "failed"
 
     def entry(self, mode: str, agent: str) -> Entry:
         """The exchange as the journal keeps it."""

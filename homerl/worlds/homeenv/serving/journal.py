@@ -64,8 +64,9 @@ class Entry(Model):
     """One exchange, or its beginning.
 
     `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `acting` (its calls are about
-    to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call, or one device was to be
-    called too often), `failed` (Home Assistant did not do it), `declined` (consent was not given).
+    to be made), `done`, `partly` (some calls were made, others failed or were refused by the twin), `refused` (the twin took
+    nothing that the agent tried, or one device was to be called too often), `failed` (Home Assistant did not do it),
+    `declined` (consent was not given).
     An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `later` is what automations change afterwards, against what would be so without the calls.
     `guarded` holds the reason by device, and `refusals` what the twin refused.

@@ -1,7 +1,12 @@
 """How changes, calls and their results are told to a person.
 
-Invariant: what a person consents to is told in full: each change that was asked for, and each argument of a call that no
-change shows. Codes are not told, and neither is what is in a password field.
+Invariants:
+- What a person consents to is told in full: each change that was asked for, and each argument of a call that no change
+  shows. Codes are not told, and neither is what is in a password field.
+- Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
+  was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
+  they must not say that something was; then an admission is enough, and stands alone.
+- Words that claim success though nothing was called are followed by a remark that nothing was switched.
 """
 
 from __future__ import annotations
@@ -12,11 +17,14 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan import Plan
+from homerl.language.claims import admits, claims_success, inquires, says_done
+from homerl.play.messages import Words as Spoken
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main, is_press
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.hiding import told as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
+from homerl.worlds.homeenv.serving.missed import UNMADE, WITH_SENTENCE, Missed
 from homerl.worlds.homeenv.serving.words import Words
 
 
@@ -57,23 +65,55 @@ class Telling:
         for text in dict.fromkeys([*told, *actions]):
             yield self.words.say("later", what=text)
 
+    def heard(self, exchange: Exchange, said: Spoken) -> str:
+        """The words of the agent's last message that the person may hear."""
+        if exchange.missed:
+            claims = not exchange.calls and says_done(said.claims)
+            return said.text if (said.question or admits(said.text)) and not claims else ""
+        unfounded = not (exchange.calls or said.question or inquires(exchange.said)) and claims_success(said.claims)
+        return self._joined(said.text, self.words.say("idle") if unfounded else "")
+
+    def missed(self, exchange: Exchange) -> str:
+        """What the agent tried in vain, and why; empty if nothing."""
+        own = [self.words.say(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
+        named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
+        what = "; ".join(dict.fromkeys(map(self._missed, named)))
+        return self._joined(self.words.say("refused", what=exchange.masked(what)) if what else "", *own)
+
+    def _missed(self, one: Missed) -> str:
+        parts, why = [part for part in (one.device, one.service) if part], self.words.why(one.rule)
+        if not parts:
+            return why
+        what = parts[0] if len(parts) == 1 else self.words.say("action", device=one.device, service=one.service)
+        return self.words.say("missed", what=what, why=why)
+
+    def nothing_done(self, exchange: Exchange) -> str:
+        """The reply where nothing was called. An agent that admits it needs no help of ours."""
+        admitted = exchange.reply if admits(exchange.reply) else ""
+        return admitted or self._joined(self.missed(exchange), exchange.reply) or self.words.say("unable")
+
+    def _joined(self, *sentences: str) -> str:
+        return " ".join(filter(None, sentences))
+
     def report(self, exchange: Exchange) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
 
         Where the real home was compared with the twin, what is not as expected follows.
         """
-        parts = [self._result(exchange)]
+        parts = [self._result(exchange), self.missed(exchange), exchange.reply if exchange.missed else ""]
         failed = {one.did for one in exchange.undone}
         main = [change for change in exchange.changes if change.compared and asked_for(change, exchange.made)]
         if wrong := [change for change in main if change.differs and change.did not in failed]:
             parts.append(self.words.say("differs", changes="; ".join(map(self._is, wrong))))
         if right := [change for change in main if not change.differs and change.did in failed]:
             parts.append(self.words.say("nevertheless", changes="; ".join(map(self._is, right))))
-        return " ".join(parts)
+        return self._joined(*parts)
 
     def _result(self, exchange: Exchange) -> str:
-        if exchange.result == "done":
-            return exchange.reply or self.words.say("done")
+        if not exchange.undone and any(one.rule != UNMADE for one in exchange.missed):
+            return self.words.say("only", done="; ".join(self._actions(exchange, exchange.done)))
+        if not exchange.undone:
+            return (not exchange.missed and exchange.reply) or self.words.say("done")
         why = exchange.masked(reason(exchange.errors[0]))
         if exchange.result == "failed":
             return self.words.say("failed", why=why)

@@ -28,6 +28,11 @@ class Words:
         text: str = self._texts[key]
         return text.format(**slots)
 
+    def why(self, rule: str) -> str:
+        """What a rule by which something was not done means to a person."""
+        rules: dict[str, str] = self._texts["rules"]
+        return rules.get(rule, rules["other"])
+
     def assents(self, said: str) -> bool:
         """Whether the whole of what was said gives consent. "Yes, and open the window" does not."""
         return _plain(said) in self._texts["assent"]

@@ -174,9 +174,11 @@ def test_consent_shows_what_no_change_shows(serve, house):
     assert "unlock (code ***)" in reply and "1234" not in reply
 
 
-def test_consent_does_not_repeat_what_a_change_shows(serve, house):
-    served = serve("confirm", call_of("media_player.tv", "volume_set", volume_level=0.3), "Quiet.", of=house)
-    assert "(" not in served.say("not so loud")
+def test_consent_does_not_repeat_what_a_change_shows(serve, lamp):
+    calls = [call_of(lamp.did, "turn_on"), call_of(lamp.did, "set_brightness", brightness=30)]
+    served = serve("confirm", *calls, "Dim.")
+    reply = served.say("not so bright")
+    assert "to 30" in reply and "(" not in reply
 
 
 def test_what_cannot_be_logged_is_not_done_and_the_person_is_told(serve, lamp):
