@@ -1,7 +1,7 @@
 """Scores again from stored trajectories and, if a judge was used, from its stored verdicts.
 
 Invariant: a row is what the replay gives; of the stored result only labels and token counts are used, which no replay can
-compute. Equal inputs give equal digits.
+compute. What a stored result lacks since it is older (`NEWER`) is left out. Equal inputs give equal digits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from homerl.play.trajectory import Trajectory, absent_facts, read_rows, trajecto
 from homerl.worlds.registry import restored
 
 UNSEEN = ("tokens", "prompt_tokens", "run")
+NEWER = ("false_claims",)
 
 
 def rescore(run: Path) -> str:
@@ -63,7 +64,13 @@ def rescored(trajectories: Path, results: Sequence[Mapping[str, Any]]) -> Iterat
         trajectory = trajectory_at(row, f"{trajectories}:{number}")
         if difference := first_difference(trajectory, restored, absent_facts(row)):
             raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
-        yield result_row(trajectory, 0) | unseen(stored, trajectory)
+        yield rescored_row(trajectory, stored)
+
+
+def rescored_row(trajectory: Trajectory, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a trajectory, in the form in which one was stored."""
+    row = result_row(trajectory, 0) | unseen(stored, trajectory)
+    return {key: value for key, value in row.items() if key in stored or key not in NEWER}
 
 
 def unseen(stored: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:

@@ -23,9 +23,10 @@ from homerl.worlds.registry import world_of
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
-    where an episode has one."""
+    where an episode has one, and `false_claims` where the world counts them."""
     world = world_of(trajectory.blueprint)
     failure, devices = world.failure_of(trajectory), world.count_devices(trajectory.blueprint)
+    claims = world.false_claims(trajectory)
     fault = {"fault": asdict(trajectory.fault)} if trajectory.fault else {}
     return (
         {
@@ -42,6 +43,7 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
             "prompt_tokens": prompt_tokens,
             "error": [failure.dimension, failure.type] if failure else None,
             "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
+            **({} if claims is None else {"false_claims": claims}),
         }
         | world.extra_results(trajectory)
         | fault
@@ -77,10 +79,22 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
         },
         **{f"by_{label}": _by(label, counted) for label in labels if all(label in row for row in counted)},
         **(pass_hat(rows) if any(row.get("run") for row in counted) else {}),
+        **_false_claims(counted, seed),
         **_released(rows),
         **_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
     }
+
+
+def _false_claims(rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
+    """The number of false claims, and the share of the episodes with one, of those whose results tell it: it is newer."""
+    told = [row for row in rows if "false_claims" in row]
+    if not told:
+        return {}
+    claimed = np.array([row["false_claims"] > 0 for row in told], dtype=float)
+    interval = mean_interval(claimed, seed, [row["id"] for row in told], SHARES)
+    count = sum(row["false_claims"] for row in told)
+    return {"false_claims": {"n": len(told), "count": count, "share": float(claimed.mean()), "interval": interval}}
 
 
 def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

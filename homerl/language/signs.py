@@ -139,10 +139,16 @@ ACTED = (
     "|added|removed|deleted|scheduled|updated|moved|cancell?ed|executed|triggered|played"
 )
 ACTING = "turning|switching|opening|closing|locking|unlocking|dimming|setting|raising|lowering|starting|stopping|playing"
-LEAD = r"^\W*(?:(?:ok(?:ay)?|sure(?: thing)?|alright|all right|great|got it|certainly|of course|absolutely|yes|no problem)\b\W*)*"
-BY_HAND = "打开|开启|关闭|关掉|关上|关好|开好|调[到至成为高低亮暗好]|设[为成定好置]|锁[上好住]|解锁|启动|停止|暂停|切换|拉[上开下]|升高|降低|取消|执行"
+LEAD = (
+    r"^\W*(?:(?:ok(?:ay)?|sure(?: thing)?|alright|all right|great|got it|certainly|of course|absolutely|yes|no problem)"
+    r"\b\W*)*"
+)
+BY_HAND = (
+    "打开|开启|关闭|关掉|关上|关好|开好|调[到至成为高低亮暗好]|设[为成定好置]|锁[上好住]|解锁|启动|停止|暂停|切换"
+    "|拉[上开下]|升高|降低|取消|执行"
+)
 DID = re.compile(
-    rf"{LEAD}(?:(?:it|that|everything|all|(?:the )?(?:task|job))(?:'s| is| has been)? |(?:i'm|i am|we're|we are|you're|you are) )?"
+    rf"{LEAD}(?:(?:it|that|everything|all|(?:the )?(?:task|job))(?:'s| is| has been)? |(?:i'm|(?:we|you)(?:'re| are)) )?"
     r"(?:now |all |already |successfully )*(?:done|set|finished|completed?|taken care of)"
     r"(?: (?:for you|as (?:you )?(?:asked|requested|wished)|now|successfully))*\W*$"
     rf"|\b(?:i|we)(?:'ve| have)? (?:(?:now|just|also|successfully|gone ahead and) )*(?:{ACTED}|set|shut|put)\b"
@@ -157,16 +163,17 @@ DID = re.compile(
     r"|^\W*(?:好的?|行|嗯)?(?:都|全)?(?:好了|搞定了?|[办弄做设调]好了|办妥|(?:操作|执行|设置)?(?:完成|成功|完毕)了?)\W*$"
 )
 ADMITS = either(
-    r"(?:could|can|did|was|were|am|is|are|does|do|has|have|will)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?"
-    r"|unfortunately|no such|not (?:found|able|possible|supported)|un(?:available|supported)|impossible|refused|rejected"
-    r"|there(?:'s| is| are) no|(?:found|find|see|have) no",
-    "没(?!问题|错|关系)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
+    r"(?:could|can|did)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?|unfortunately|impossible|refused|rejected"
+    r"|(?:am|are|is|was|were|do|does|have|has)(?: not|n't) (?:\w+ )?(?:able|available|changed?|done|exist|find|have|know"
+    r"|possible|respond(?:ing)?|see|support(?:ed)?|understand|work(?:ed|ing)?)|not found|un(?:available|reachable|supported)"
+    r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such",
+    "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
 )
 SUPPOSED = either(
-    r"if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already",
+    "if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already",
     "如果|要是|的话|可以|能够|需要|是否|会(?!议|客)",
 )
 INQUIRY = re.compile(
-    r"^\W*(?:is|are|was|were|did|do (?:i|we|you|they)|does|has|have (?:i|we|you|they)|what|which|when|where|who|why|how(?! about))\b"
+    r"^\W*(?:is|are|was|were|did|does|has|(?:do|have) (?:i|we|you|they)|what|which|when|where|who|why|how(?! about))\b"
     r"|^(?!.*[帮请能]|.*可以).*(?:吗|什么|多少|几|哪|谁|怎么|是不是|有没有)"
 )

@@ -95,7 +95,7 @@ def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
 
 
 def read_arguments(text: Any) -> dict[str, Any] | None:
-    """The arguments of a tool call, or None if they cannot be parsed: no JSON object, numbers without end, endless nesting."""
+    """The arguments of a tool call, or None if they are no JSON object, or hold numbers or nesting without end."""
     try:
         arguments = parse_json(text or "{}")
     except (ValueError, TypeError, RecursionError):

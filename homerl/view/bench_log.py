@@ -40,6 +40,9 @@ def figures(report: BenchReport) -> dict[str, Any]:
     """The score as flat numbers: `bench/success`, `bench/category/TC1/success` and so on."""
     score = report.score
     found = {f"bench/{name}": score[name] for name in ("n", "phi", "tool_calls", "tokens", "undecided") if name in score}
+    found |= {
+        f"bench/false_claims/{name}": score["false_claims"][name] for name in ("share", "count") if "false_claims" in score
+    }
     found |= {f"bench/pass^{k}": share for k, share in score.get("pass_hat", {}).items()}
     found |= {f"bench/pass^{k}/n": count for k, count in score.get("pass_hat_n", {}).items()}
     found |= {f"bench/error/{name}": count for name, count in score.get("errors", {}).items()}

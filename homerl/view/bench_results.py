@@ -85,6 +85,14 @@ class BenchReport:
         return [(k, share, said.get(k, "")) for k, share in self.score.get("pass_hat", {}).items()]
 
     @property
+    def false_claims(self) -> str:
+        """The share of episodes with a false claim, in words; empty if the results do not tell it."""
+        if (found := self.score.get("false_claims")) is None:
+            return ""
+        low, high = (100 * share for share in found["interval"])
+        return f"{100 * found['share']:.1f} % ({low:.1f} to {high:.1f})"
+
+    @property
     def cost(self) -> float | None:
         """The cost of all tokens, in the currency of the prices; None without prices."""
         if not self.run.get("prices"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envs.model import Model
 from homerl.llm.images import Clips
+from homerl.play.claims import false_claims
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
@@ -357,6 +358,13 @@ class WorldAdapter(ABC):
         no goals but answers: every intent must have an accepted one. A world with other goals beside them decides itself.
         """
         return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
+
+    def false_claims(self, trajectory: Trajectory) -> int | None:
+        """The number of turns that the agent ended with a claim of success while the home does not show it.
+
+        None in a world whose agents do nothing in a home. The default takes a claim as false while any goal is unmet.
+        """
+        return false_claims(trajectory)
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from homerl.bench.rescore import unseen
-from homerl.bench.score import result_row
+from homerl.bench.rescore import rescored_row
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import from_row, to_row
 from homerl.worlds.registry import restored
@@ -54,5 +53,4 @@ def test_it_is_written_as_it_was(name):
 @pytest.mark.parametrize("name", SCORED)
 def test_it_scores_as_it_did(name):
     for row, result in zip(rows_of(name), rows_of(f"{name}.results"), strict=True):
-        trajectory = from_row(row)
-        assert result_row(trajectory, 0) | unseen(result, trajectory) == result
+        assert rescored_row(from_row(row), result) == result

@@ -170,6 +170,12 @@ class HomeEnvWorld(WorldAdapter):
 
         return cases(trajectory)
 
+    def false_claims(self, trajectory: Trajectory) -> int:
+        """The false claims, by the goals on the home, see `bench.cases`."""
+        from homerl.worlds.homeenv.bench.cases import false_claims
+
+        return false_claims(trajectory)
+
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode is a success with the accepted answers, see `bench.cases`."""
         from homerl.worlds.homeenv.bench.cases import holds_with

@@ -116,6 +116,9 @@ class PersonalHomeWorld(WorldAdapter):
 
         return holds_with(trajectory, right)
 
+    def false_claims(self, trajectory: Trajectory) -> None:
+        """None: an answer is data, and does nothing in the household."""
+
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """The metrics of the task (PersonalHomeBench F.2), its errors and its number of calls."""
         from homerl.worlds.personalhome.bench.results import extra_results

@@ -110,6 +110,12 @@ class SimuHomeWorld(WorldAdapter):
 
         return cases(trajectory)
 
+    def false_claims(self, trajectory: Trajectory) -> int:
+        """Whether the final answer is a false claim, see `bench.cases`."""
+        from homerl.worlds.simuhome.bench.cases import false_claims
+
+        return false_claims(trajectory)
+
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """`released`: the result as the paper's released program counts it, which leaves some failures out."""
         from homerl.worlds.simuhome.bench.cases import released_verdict

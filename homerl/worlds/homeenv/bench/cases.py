@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.toolsets import TOOLSETS
 from homerl.language.answers import Answer, read_answer
 from homerl.language.moments import DAYS
-from homerl.play.messages import words_of
+from homerl.play.claims import false_claims as count_false_claims
+from homerl.play.claims import spoken
+from homerl.play.messages import Words, words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.blueprints.goals import goals
+from homerl.worlds.homeenv.blueprints.goals import goals, goals_on_home
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
@@ -59,6 +62,31 @@ RUBRICS = {
     "meant but left open, and what the assistant said. It is right if it asks the user for what was left open. It is "
     "wrong if it asks for nothing, for something else, or only offers more help.",
 }
+
+
+def false_claims(trajectory: Trajectory) -> int:
+    """The turns that end with a claim of success while a goal on the home is unmet, of a wish that was told in full by then.
+
+    An answer and a question that is missing are no claims.
+    """
+    intents = {intent["id"]: intent for intent in trajectory.blueprint["intents"]}
+    wanted, one_answer = goals_on_home(intents.values()), TOOLSETS[trajectory.blueprint["toolset"]].one_answer
+
+    def is_open(step: Step) -> bool:
+        intent, facts = intents[step.facts.intent], step.facts
+        told = {
+            one.facts.turn for one in trajectory.steps if one.facts.intent == facts.intent and one.facts.turn <= facts.turn
+        }
+        course = intent.get("course", ())
+        in_full = len(told) >= len(course) + bool(course and intent.get("aside"))
+        return in_full and not wanted[intent["id"]] <= {*facts.met}
+
+    return count_false_claims(trajectory, spoken_in_json if one_answer else spoken, is_open)
+
+
+def spoken_in_json(step: Step) -> Words:
+    """The words of a message that is one JSON answer."""
+    return words_of(step.message, one_answer=True)
 
 
 def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:

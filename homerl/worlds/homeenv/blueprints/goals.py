@@ -9,7 +9,7 @@ Invariants: pure; nothing here is random or asks a model.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,16 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: fulfils(home, start, wanted))
     if intent.answer is not None:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
+
+
+def goals_on_home(intents: Iterable[Mapping[str, Any]]) -> dict[int, set[int]]:
+    """By the id of each intent, given as plain data: where in Φ its goals on the home are, as `_goals_of` orders them."""
+    found, at = {}, 0
+    for intent in intents:
+        first = at + bool(intent.get("clarify"))
+        end = first + len(intent.get("conditions", ())) + (intent.get("automation") is not None)
+        found[intent["id"]], at = {*range(first, end)}, end + (intent.get("answer") is not None)
+    return found
 
 
 def describe_goals(intent: Mapping[str, Any]) -> Iterator[str]:

@@ -17,8 +17,9 @@ from typing import Any
 
 from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
+from homerl.play.claims import false_claims as count_false_claims
 from homerl.play.messages import words_of
-from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import Case, Failure
 from homerl.worlds.simuhome.agents import calls_in
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
@@ -35,10 +36,29 @@ MAX_TRANSCRIPT_LENGTH = 24000  # characters
 def final_answer(trajectory: Trajectory) -> str | None:
     """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
     for step in reversed(trajectory.steps):
-        if "answer" in step.facts.changed:
-            finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
-            return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
+        if (answer := _answer_in(step)) is not None:
+            return answer
     return None
+
+
+def _answer_in(step: Step) -> str | None:
+    if "answer" not in step.facts.changed:
+        return None
+    finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
+    return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
+
+
+def false_claims(trajectory: Trajectory) -> int:
+    """Whether the final answer claims success, of a request to do something, while a goal of the task is unmet.
+
+    Reads that the task requires do not count: the home shows what was done without them. An infeasible request is never met.
+    """
+    file = trajectory.blueprint["task"]
+    if file["meta"]["query_type"] == "qt1":
+        return 0
+    goals = {*range(len(file["eval"]["goals"]))}
+    words = lambda step: words_of({"role": "assistant", "content": _answer_in(step) or ""})  # noqa: E731
+    return count_false_claims(trajectory, words, lambda step: not goals <= {*step.facts.met})
 
 
 def released_verdict(trajectory: Trajectory) -> int:

@@ -34,8 +34,10 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Home:
         Row("light.kitchen", "Kitchen Light", state="off"),
         Row("light.hall", "Hall Light", state="off"),
         Row("lock.front_door", "Front Door", state="locked"),
-        Row("light.attic", "Attic Light", state="unavailable"),
+        Row("light.attic", "Attic Light", area="up", state="unavailable"),
+        Row("light.desk", "Desk Lamp", area="up", state="off"),
         Row("cover.blind", "Blind", state="closed", device_class="blind", closed=True),
+        areas={"up": "Upstairs"},
     )
 
 
@@ -249,6 +251,7 @@ def test_an_admission_stands_alone(talk, words):
         ("I've turned it on. Which colour do you want?", False),
         ("The sauna has been turned on, though I cannot see it.", False),
         ("The sauna is on.", False),
+        ("The sauna is on, so it is not cold any more.", False),
         ("", False),
     ],
 )
@@ -261,6 +264,12 @@ def test_an_admission_follows_what_was_done(talk):
     words = "The kitchen light is on, but I could not find a sauna."
     reply = talk("act", calls(KITCHEN, SAUNA), words).say("kitchen light and sauna")
     assert reply.startswith("I did only this: Kitchen Light: turn on. I could not do this: Sauna") and reply.endswith(words)
+
+
+def test_those_of_a_room_that_were_left_out_are_told(talk):
+    reply = talk("act", calls((ON, {"area": "Upstairs", "domain": ["light"]})), "Done.").say("lights on upstairs")
+    left = "I could not do this: Attic Light: turn on, because the device cannot be reached."
+    assert reply == f"I did only this: Desk Lamp: turn on. {left}"
 
 
 def test_an_agent_that_is_stopped_says_so(talk):
