@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 from envs.documents import InputError
 from envs.documents.explain import did_you_mean
 from envs.homeenv.audit import Refused
+from envs.homeenv.cost import Bound, bound, bound_of, too_costly
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import OUTDOORS
@@ -78,12 +79,14 @@ class Condition:
 def compile_condition(text: str, plan: Plan) -> Condition:
     """Compile `text` against `plan`. Raises `ConditionError`, which names the column, if it does not compile."""
     slots: set[int] = set()
+    sizes: dict[ast.expr, Bound] = {}
 
     def resolve(node: ast.expr) -> Closure | None:
         slot = _slot(node, plan)
         if slot is None:
             return None
         slots.add(slot)
+        sizes[node] = bound_of(plan.slots[slot].type)
         return lambda values: values[slot]
 
     try:
@@ -91,6 +94,8 @@ def compile_condition(text: str, plan: Plan) -> Condition:
         check = compile_expression(tree, resolve)
         if not slots:
             raise ExpressionError("it reads nothing of the home", tree)
+        if much := too_costly(bound(tree, sizes.get).steps):
+            raise ExpressionError(f"it {much}", tree, "compare less, or write several conditions")
     except ExpressionError as error:
         raise ConditionError(
             f"condition: {error.message}", where=f"{text.strip()!r}, column {error.column}",

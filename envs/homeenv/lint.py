@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from envs.documents import Document, InputError, KeyPath, problems, read_yaml
 from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.spec import Component, DeviceSpec, device_files, load_specs
-from envs.homeenv.trials import dead_services, unwired
+from envs.homeenv.trials import Budget, dead_services, unwired
 from envs.homeenv.types import NUMBERS
 
 
@@ -56,6 +56,7 @@ def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str
     """
     specs: list[DeviceSpec] = []
     findings: list[Finding] = []
+    budget = Budget()
     taken = {spid: f"the shipped {spec.name}" for spid, spec in (shipped or {}).items()}
     for path in device_files(folder):
         document, wrong = _read(path)
@@ -63,7 +64,7 @@ def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str
         if document is None:
             continue
         right = dict(_right(document))
-        findings += [*_spids_taken(document, right, taken), *_suspicious(document, right, known)]
+        findings += [*_spids_taken(document, right, taken), *_suspicious(document, right, known, budget)]
         specs += [] if wrong else right.values()
     return LintReport(tuple(specs), tuple(findings))
 
@@ -98,34 +99,34 @@ def _spids_taken(document: Document, specs: Mapping[int, DeviceSpec], taken: dic
 # Warnings: devices that load, but probably not as intended
 
 
-def _suspicious(document: Document, specs: Mapping[int, DeviceSpec], known: Collection[str]) -> Iterator[Finding]:
+def _suspicious(
+    document: Document, specs: Mapping[int, DeviceSpec], known: Collection[str], budget: Budget
+) -> Iterator[Finding]:
     for i, spec in specs.items():
         if known and spec.category not in known and not spec.userdata.rooms:
             what = f"the category '{spec.category}' is not known, so a {spec.name} may stand in any room"
             yield _warn(document, (i, "userdata", "category"), what, "add for example rooms: [kitchen] under userdata")
         for key, part in [((i,), spec), *(((i, "components", j), c) for j, c in enumerate(spec.components))]:
-            yield from _of_part(document, key, part, is_sensor="sensor" in spec.userdata.tags)
+            yield from _of_part(document, key, part, "sensor" in spec.userdata.tags, budget)
         places: dict[str, KeyPath] = {"": (i,)} | {f"{c.name}.": (i, "components", j) for j, c in enumerate(spec.components)}
-        for prefix, what, remedy in unwired(spec):
+        for prefix, what, remedy in unwired(spec, budget):
             yield _warn(document, places[prefix], what, remedy)
 
 
-def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool) -> Iterator[Finding]:
+def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool, budget: Budget) -> Iterator[Finding]:
     attributes = {attribute.name: attribute for attribute in part.attributes}
-    written = {attribute.name for compiled in part.compiled() for _, attribute, _ in compiled.writes}
     for at, attribute in enumerate(part.attributes):
         place = (*key, "attributes", at)
-        if not (attribute.name in written or attribute.read_only or attribute.changes or is_sensor):
+        if not (attribute.name in part.written or attribute.read_only or attribute.changes or is_sensor):
             remedy = "add a service that sets it, or read_only: true, or the tag sensor"
             yield _warn(document, place, f"no service writes '{attribute.name}'", remedy)
-        if attribute.name in written and attribute.read_only:
+        if attribute.name in part.written and attribute.read_only:
             yield _warn(document, place, f"'{attribute.name}' is read_only, but a service writes it", "leave out read_only")
         yield from _of_number(document, place, attribute)
     if silent := [service.name for service in part.services if not service.description]:
         what = f"no description of {', '.join(silent)}: agents read the names alone"
         yield _warn(document, (*key, "services"), what, "add description: ... to each service")
-    for at, reason in dead_services(part):
-        what = f"{part.services[at].name} was refused in all trials: {reason}"
+    for at, what in dead_services(part, budget):
         yield _warn(document, (*key, "services", at), what, "check what it requires, and the bounds of what its code sets")
     for at, service in enumerate(part.services):
         for number, argument in enumerate(service.arguments):

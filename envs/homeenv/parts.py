@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal, Protocol
 
 from pydantic import Field, model_validator
 
 from envs.documents.explain import Problems
 from envs.homeenv.clockwork import clockwork_problems, compile_over
+from envs.homeenv.cost import bounds_of, names_of, steps_of, steps_of_call, too_costly
 from envs.homeenv.expressions import ExpressionError, attributes_in, parse_expression
 from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.rooms import RoomType
 from envs.homeenv.service import CompiledService, ServiceError, compile_service
 from envs.model import Model
 
+MOST_NAMES = 500  # attributes and services of one part
 KeyProblem = tuple[tuple[str | int, ...], str]  # (key path within a model, what is wrong there)
 
 
@@ -63,7 +66,7 @@ class Component(Model):
 
     @model_validator(mode="after")
     def _executable(self) -> Component:
-        if problems := list(self._problems()):
+        if problems := list(self._problems()) or list(self._costly()):
             raise Problems(problems)
         return self
 
@@ -71,8 +74,19 @@ class Component(Model):
         """The services of this part alone, compiled against its own attributes."""
         return (compile_service(service, self.attributes) for service in self.services)
 
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The names of the attributes that some service writes."""
+        return frozenset(attribute.name for compiled in self.compiled() for _, attribute, _ in compiled.writes)
+
     def _problems(self) -> Iterator[KeyProblem]:
         """Problems that concern several fields, which pydantic's checks of single fields cannot find."""
+        if (count := len(self.attributes) + len(self.services)) > MOST_NAMES:
+            yield (
+                ("attributes",),
+                f"'{self.name}' has {count} attributes and services, and may have {MOST_NAMES}: use components",
+            )
+            return
         yield from unusable(attributes=self.attributes, services=self.services)
         for i, service in enumerate(self.services):
             yield from (((("services", i, *key), what)) for key, what in unusable(arguments=service.arguments))
@@ -83,6 +97,22 @@ class Component(Model):
         yield from clockwork_problems(self.attributes)
         for name, text in self.air.expressions().items() if self.air else ():
             yield from self._problem_of(("air", name), text, steady=True)
+
+    def _costly(self) -> Iterator[KeyProblem]:
+        """What compiles and may take too many steps."""
+        for i, service in enumerate(self.services):
+            steps = steps_of_call(service, self.attributes, bounds_of(self.attributes), bounds_of(service.arguments))
+            if much := too_costly(steps):
+                yield ("services", i, "code"), f"service '{service.name}' {much}"
+        if much := too_costly(self.steps_of_itself()):
+            yield ("attributes",), f"what '{self.name}' works out by itself {much}"
+
+    def steps_of_itself(self) -> int:
+        """The most steps of what a part works out besides calls, and the size of what its attributes hold at least."""
+        texts = [text for a in self.attributes for text in (a.counts, a.derived, a.starts, a.moves and a.moves.to) if text]
+        texts += self.air.expressions().values() if self.air else ()
+        named = names_of(bounds_of(self.attributes))
+        return sum(a.least for a in self.attributes) + sum(steps_of(text, named) for text in texts)
 
     def _problem_of(self, key: tuple[str | int, ...], text: str, steady: bool = False) -> Iterator[KeyProblem]:
         """The problem of an expression over this part. A `steady` one must read no attribute that changes by itself."""

@@ -33,6 +33,7 @@ from envs.homeenv.clockwork import (
     compile_start,
     derived_of,
 )
+from envs.homeenv.cost import bounds_of, names_of, steps_of
 from envs.homeenv.expressions import Closure, attributes_in, parse_expression
 from envs.homeenv.interface import Attribute
 from envs.homeenv.parts import Component as Component
@@ -62,6 +63,11 @@ class DeviceSpec(Component):
         for i, component in enumerate(self.components):
             if component.name in own:
                 yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
+
+    def steps_of_itself(self) -> int:
+        """The most steps of what the device itself works out besides calls, and of whether it can be reached."""
+        reached = steps_of(self.available, names_of(bounds_of(self.attributes))) if self.available else 0
+        return super().steps_of_itself() + reached
 
     @property
     def spid(self) -> str:

@@ -1,7 +1,7 @@
 """Tries what a device can do, to find what cannot work: services that never succeed, and effects on a room that never come.
 
 Invariants:
-- A trial is a pure function of the specification.
+- A trial is a pure function of the specification, and so is the number of trials: a `Budget` counts steps, and no time.
 - A finding is no proof. Values are tried from each attribute's options and bounds and from the constants of the code; all
   combinations if they are few, else `MOST` random ones.
 """
@@ -12,20 +12,24 @@ import ast
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.clockwork import CompiledDerived, derived_of
+from envs.homeenv.cost import Bound, steps_of_call
 from envs.homeenv.expressions import parse_statements
 from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.parts import Component
 from envs.homeenv.physics import COVERS, PLAIN_SHELL, Outdoors, inputs, steady
 from envs.homeenv.service import CompiledService, Scope, compile_service
 from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.types import NUMBERS, ValueType, units
 
 WORD = "word"  # the text that is tried
 MOST = 3000  # combinations that are tried
+MOST_CONSTANTS = 500  # of a service's code, from which values to try are taken
+PLAIN_STEPS = 200  # that a trial takes besides the work of the code
 HEATS = (
     "air_condition",
     "heater",
@@ -38,19 +42,38 @@ ELSEWHERE = ("water", "oven", "kettle", "dryer", "aquarium", "blanket", "seat") 
 MILD = Outdoors(21.0, 50.0, 20000.0)  # the weather of a trial, in which an empty room has nearly 21 celsius
 
 
-def dead_services(part: Component) -> Iterator[tuple[int, str]]:
-    """The (index, reason) pairs of the services of a part for which no state and no arguments were found to succeed."""
+@dataclass
+class Budget:
+    """The steps that the trials of one check have left. A device of a person takes a thousandth of them."""
+
+    left: int = 50_000_000
+
+    def trials(self, steps: int) -> Iterator[int]:
+        """As many numbers as there may be trials of so many steps each. No service gets more than a tenth of all steps."""
+        for number in range(min(MOST, Budget.left // 10 // steps)):
+            if self.left < steps:
+                return
+            self.left -= steps
+            yield number
+
+
+def dead_services(part: Component, budget: Budget) -> Iterator[tuple[int, str]]:
+    """The (index, what was seen) pairs of the services for which no state and no arguments were found to succeed."""
+    derived = derived_of(part.attributes)
     for i, service in enumerate(part.services):
-        if (reason := _why_never(service, part.attributes)) is not None:
-            yield i, reason
+        if (seen := _why_never(service, part.attributes, derived, budget)) is not None:
+            yield i, f"{service.name} {seen}"
 
 
-def _why_never(service: Service, attributes: Sequence[Attribute]) -> str | None:
-    """Why a service was refused in the last of all trials; None if it succeeded in one."""
-    compiled, derived = compile_service(service, tuple(attributes)), derived_of(attributes)
+def _why_never(
+    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[CompiledDerived], budget: Budget
+) -> str | None:
+    """That a service was refused in all trials, with the reason of the last one; None if it succeeded in one."""
+    compiled = compile_service(service, attributes)
     texts = [service.code, service.requires or "", *(a.derived for a in attributes if a.derived)]
     nodes = [node for text in texts for node in ast.walk(parse_statements(text))]
-    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    distinct = {(type(node.value), node.value): node.value for node in nodes if isinstance(node, ast.Constant)}
+    constants = list(distinct.values())[:MOST_CONSTANTS]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     rng = random.Random(service.name)
     varied = [a for a in attributes if a.name in read and a.derived is None]
@@ -59,13 +82,24 @@ def _why_never(service: Service, attributes: Sequence[Attribute]) -> str | None:
         some = _candidates(argument, constants, rng)
         choices.append(some if argument.required else [MISSING] * len(some) + some)
     usual = {a.name: a.sample(rng) for a in attributes}
-    reason = None
-    for drawn in _combinations(choices, rng):
+    begin = {name: _widest([value]) for name, value in usual.items()} | {a.name: _widest(c) for a, c in zip(varied, choices)}
+    args = {a.name: _widest(c) for a, c in zip(service.arguments, choices[len(varied) :])}
+    steps = PLAIN_STEPS + 3 * len(attributes) + steps_of_call(service, attributes, begin, args)
+    reason: str | None = None
+    combinations, left = _combinations(choices, rng), budget.left
+    for _, drawn in zip(budget.trials(steps), combinations):
         values = list((usual | dict(zip((a.name for a in varied), drawn))).values())
         given = dict(zip((a.name for a in service.arguments), drawn[len(varied) :]))
         if (reason := _refusal(compiled, derived, values, given)) is None:
             return None
-    return reason
+    if next(combinations, None) is not None:
+        return f"did not succeed in {(left - budget.left) // steps} trials, and more would take too long: a call may take {steps:,} steps"
+    return f"was refused in all trials: {reason}"
+
+
+def _widest(values: Sequence[Any]) -> Bound:
+    """The bound of all of some values."""
+    return Bound(max(len(value) if isinstance(value, tuple) else 0 for value in values), max(map(units, values)))
 
 
 MISSING = object()  # stands for an argument that is left out
@@ -98,16 +132,15 @@ def _candidates(type: ValueType, constants: Sequence[Any], rng: random.Random) -
         tried += [type.sample(rng), type.sample(rng)] if type.type != "str" else [WORD]
     if type.type == "list" and type.items:
         tried += [(), *((item,) for item in _candidates(type.items[0], constants, rng))]
-    found: list[Any] = []
+    found: dict[Any, None] = {}
     for value in tried:
         whole = type.type == "int" and isinstance(value, float) and value.is_integer()
         try:
             checked = type.check(int(value) if whole else value)
         except Refused:
             continue
-        if checked not in found:
-            found.append(checked)
-    return found or [type.sample(rng)]
+        found.setdefault(checked)
+    return list(found) or [type.sample(rng)]
 
 
 def _combinations(choices: Sequence[Sequence[Any]], rng: random.Random) -> Iterator[tuple[Any, ...]]:
@@ -116,11 +149,11 @@ def _combinations(choices: Sequence[Sequence[Any]], rng: random.Random) -> Itera
     for some in choices:
         count *= len(some)
     if count <= MOST:
-        return itertools.product(*choices)
+        return iter(itertools.product(*choices))
     return (tuple(rng.choice(some) for some in choices) for _ in range(MOST))
 
 
-def unwired(spec: DeviceSpec) -> Iterator[tuple[str, str, str]]:
+def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
     """The (prefix of a part, what looks physical and is not wired, remedy) triples of a product."""
     for prefix, part in spec.parts():
         if not part.attributes:
@@ -137,7 +170,7 @@ def unwired(spec: DeviceSpec) -> Iterator[tuple[str, str, str]]:
         words = " ".join((prefix or spec.name, kind, spec.category if not prefix else ""))
         targets = [a for a in part.attributes if _is_target(a, part)]
         thermal = any(word in words for word in HEATS) and not any(word in words for word in ELSEWHERE)
-        if targets and thermal and not _moves_air(spec, prefix, targets):
+        if targets and thermal and not _moves_air(spec, prefix, targets, budget):
             yield (
                     prefix, f"no value of '{targets[0].name}' warms or cools the room: a room of 21 celsius stays as it is",
                     "add air: {kind: air_conditioner, state: ..., mode: ..., target_temperature: ...}",
@@ -156,13 +189,12 @@ def _reads_as_percent(level: Attribute) -> bool:
 
 def _is_target(attribute: Attribute, part: Component) -> bool:
     """Whether an attribute is a temperature that people set."""
-    written = {a.name for compiled in part.compiled() for _, a, _ in compiled.writes}
     degrees = attribute.unit in ("celsius", "fahrenheit", "°C", "°F") or "temp" in attribute.name
-    return degrees and attribute.unit != "kelvin" and attribute.type in NUMBERS and attribute.name in written
+    return degrees and attribute.unit != "kelvin" and attribute.type in NUMBERS and attribute.name in part.written
 
 
-def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute]) -> bool:
-    """Whether some setting of a device moves a room of 21 celsius by more than a degree."""
+def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute], budget: Budget) -> bool:
+    """Whether some setting of a device moves a room of 21 celsius by more than a degree; also if too few could be tried."""
     rng = random.Random(spec.name)
     calm = steady(PLAIN_SHELL, MILD, inputs([])).temperature
     index = spec.attribute_index
@@ -170,11 +202,13 @@ def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute]) -> b
     choices: list[list[Any]] = [
         ends.get(path) or ([*a.options] if a.options else [a.sample(rng), a.sample(rng)]) for path, (_, a) in index.items()
     ]
-    for drawn in _combinations(choices, rng):
+    steps = sum(PLAIN_STEPS + 3 * len(part.attributes) + part.steps_of_itself() for _, part in spec.parts())
+    combinations = _combinations(choices, rng)
+    for _, drawn in zip(budget.trials(steps), combinations):
         air = steady(PLAIN_SHELL, MILD, inputs([(spec, dict(zip(index, drawn)))]))
         if abs(air.temperature - calm) > 1:
             return True
-    return False
+    return next(combinations, None) is not None
 
 
 def _ends(target: Attribute) -> list[float]:

@@ -4,6 +4,7 @@ Invariants:
 - `check` returns the canonical value, or raises `Refused` with a named rule.
 - A canonical value passes `check` unchanged and is hashable.
 - `sample` returns only canonical values.
+- No value has more than `MOST_UNITS` units, however its lists are nested, and each type has a value.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import random
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -28,6 +30,9 @@ LARGEST = 1 << 63  # the largest number of any device
 FINEST = 1 << 52  # below it, floats are fine enough to be rounded to a precision
 SHOWN = 80  # characters of a value that messages quote
 LONGEST = 10_000  # the longest text or list of any device
+DEEPEST = 10  # lists in lists, and the like
+MOST_UNITS = 30_000  # of one value: its items, and those of its items
+CHARACTERS = 10  # of a text, which count as one unit
 
 
 # A number, written as an integer if it is whole.
@@ -70,7 +75,7 @@ class ValueType(Model):
                 self.check(option, "option")
             except Refused as refused:
                 raise ValueError(f"options: {refused.message}") from None
-        if len(set(self.options or ())) < len(self.options or ()):
+        if len(self._members) < len(self.options or ()):
             raise ValueError(f"options {list(self.options or ())}: one is given twice")
         return self
 
@@ -99,6 +104,43 @@ class ValueType(Model):
                 raise ValueError("every item of a dict needs a name")
             if len(set(names)) < len(names):
                 raise ValueError(f"items {names}: a name is used twice")
+        if self.depth > DEEPEST:
+            raise ValueError(f"items: {self.depth} levels of items, and {DEEPEST} are allowed: write it with fewer")
+        if self.least > MOST_UNITS:
+            what = f"with its items the smallest value has {self.least:,} parts, and {MOST_UNITS:,} are allowed"
+            raise ValueError(f"range: {what}: give a range from a lower bound")
+
+    @cached_property
+    def depth(self) -> int:
+        """How many levels of items a value has: 0 for a number or a text."""
+        return max((1 + item.depth for item in self.items or ()), default=0)
+
+    @cached_property
+    def least(self) -> int:
+        """The units of the smallest value."""
+        return self._units(0, [item.least for item in self.items or ()])
+
+    @cached_property
+    def most(self) -> int:
+        """The units of the largest value that the bounds allow; `check` allows `MOST_UNITS`."""
+        return self._units(1, [item.most for item in self.items or ()])
+
+    def _units(self, end: int, inner: list[int]) -> int:
+        """The units of a value with the least (0) or the greatest (1) length, if its items have `inner`."""
+        length = int((self.range or (0, LONGEST))[end])
+        match self.type:
+            case _ if self.options:
+                return max(map(units, self.options))
+            case "str":
+                return 1 + length // CHARACTERS
+            case "list":
+                return 1 + length * sum(inner)
+        return 1 + sum(inner) + sum(2 + units(item.name) for item in self.items or () if self.type == "dict")
+
+    @cached_property
+    def _members(self) -> dict[Any, Any]:
+        """The options by themselves: they are found at once, however many they are."""
+        return {option: option for option in self.options or ()}
 
     def describe(self) -> str:
         """The type in a few words (`int 1..100 percentage`), for messages and for specifications shown to agents."""
@@ -115,14 +157,14 @@ class ValueType(Model):
 
         `what` is the name of the value in the message.
         """
-        if type(value) is str and self.options is not None and value in self.options and self.type in ("str", "enum"):
+        if type(value) is str and self.options is not None and value in self._members and self.type in ("str", "enum"):
             return value  # a fast path: most values are options or booleans
         if type(value) is bool and self.type == "bool" and self.options is None:
             return value
         if value is None and self.nullable:
             return None
         value = self._typed(value, what)
-        if self.options is not None and value not in self.options:
+        if self.options is not None and value not in self._members:
             raise Refused("out_of_range", f"{what} = {shown(value)} is not one of {', '.join(map(repr, self.options))}")
         if self.range is not None:
             size = value if self.type in NUMBERS else len(value)
@@ -144,6 +186,8 @@ class ValueType(Model):
             raise Refused("out_of_range", f"{what} = {shown(value)} is too large")
         if kind in ("str", "list", "dict") and isinstance(value, (str, list, tuple, dict)) and len(value) > LONGEST:
             raise Refused("out_of_range", f"{what} = {shown(value)} is too long")
+        if self.items and self.most > MOST_UNITS and units(value) > MOST_UNITS:
+            raise Refused("out_of_range", f"{what} = {shown(value)} holds too much")
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
@@ -155,7 +199,7 @@ class ValueType(Model):
             return self._moment(value, what)
         if kind in ("str", "enum") and isinstance(value, str):
             return whole_characters(value)
-        if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options or ()):
+        if kind == "enum" and isinstance(value, (int, float)) and type(self._members.get(value)) is type(value):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
             return value.lower()
@@ -227,6 +271,20 @@ def whole_characters(text: str) -> str:
         except UnicodeEncodeError:
             raise Refused("wrong_type", f"{shown(text)} holds half a character") from None
     return text
+
+
+def units(value: Any) -> int:
+    """The size of a value: its items and theirs, and its texts. What contains itself has `MOST_UNITS + 1` or more."""
+    count, left = 1, [value]
+    while left and count <= MOST_UNITS:
+        part = left.pop()
+        if isinstance(part, str):
+            count += len(part) // CHARACTERS
+        elif isinstance(part, (list, tuple, dict)):
+            some = part if not isinstance(part, dict) else [one for pair in part.items() for one in pair]
+            count += len(some)
+            left += some[: MOST_UNITS + 1]
+    return count
 
 
 def clip(text: str, longest: int = 200) -> str:
