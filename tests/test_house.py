@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -73,6 +74,17 @@ def test_model_libraries_stay_where_models_are(house: House) -> None:
 
 def test_files_and_functions_are_short(house: House) -> None:
     none_of(house.oversized())
+
+
+def test_what_reaches_the_terminal_passes_its_room(house: House) -> None:
+    """There a stranger's text loses what would act on the terminal. `console.print` of that room is a method."""
+    none_of(
+        f"{module.file}:{node.lineno} calls {node.func.id}: print with `console`, `say` or `print_error` of homerl/terminal"
+        for module in house.modules.values()
+        if module.file.startswith(("homerl/", "envs/", "rewards/")) and not module.file.startswith("homerl/terminal/")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "Console", "echo")
+    )
 
 
 def test_each_package_says_what_it_holds(house: House) -> None:

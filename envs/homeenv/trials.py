@@ -93,7 +93,8 @@ def _why_never(
         if (reason := _refusal(compiled, derived, values, given)) is None:
             return None
     if next(combinations, None) is not None:
-        return f"did not succeed in {(left - budget.left) // steps} trials, and more would take too long: a call may take {steps:,} steps"
+        made = (left - budget.left) // steps
+        return f"did not succeed in {made} trials, and more would take too long: a call may take {steps:,} steps"
     return f"was refused in all trials: {reason}"
 
 

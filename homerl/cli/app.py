@@ -20,7 +20,7 @@ from homerl import __version__
 from homerl.cli.bench import app as bench
 from homerl.cli.chat import chat, serve
 from homerl.play.loop import Agent
-from homerl.terminal.console import console, one_of
+from homerl.terminal.console import console, one_of, say
 from homerl.worlds.contract import CommandLine
 from homerl.worlds.registry import restored, worlds
 
@@ -35,7 +35,7 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def _say_version(asked: bool) -> None:
     if asked:
-        print(f"homerl {__version__}")
+        say(f"homerl {__version__}")
         raise typer.Exit
 
 
@@ -74,12 +74,12 @@ def check(
     from homerl.train.memory import estimates, memory_of
 
     loaded = load_recipe(recipe, context.args)
-    print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
+    say(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
     memory = memory_of(loaded, gpu_memory)
     for stage, estimate in estimates(loaded, gpus, memory).items():
-        print("".join(f"# {stage}: {line}\n" for line in estimate.lines(memory)), end="", flush=True)
+        say("".join(f"# {stage}: {line}\n" for line in estimate.lines(memory)), end="")
     check_machine(loaded, recipe)
-    print("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
+    say("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
 
 
 @app.command()
@@ -191,7 +191,7 @@ def compare(before: Path, after: Path) -> None:
     from homerl.bench.score import paired_difference
     from homerl.play.results import results_in
 
-    print(json.dumps(paired_difference(results_in(before), results_in(after))))
+    say(json.dumps(paired_difference(results_in(before), results_in(after))))
 
 
 @app.command()
@@ -244,7 +244,7 @@ def reference_command(
     from homerl.run.reference import reference
 
     if out is None:
-        print(reference(), end="")
+        say(reference(), end="")
     else:
         write_atomic(out, reference())
         console.print(f"{out}: every key of every kind of recipe")
@@ -258,7 +258,7 @@ def glossary_command(
     from homerl.view.glossary import page
 
     if out is None:
-        print(page(), end="")
+        say(page(), end="")
     else:
         write_atomic(out, page())
         console.print(f"{out}: what words and abbreviations mean")

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
 from envs.documents import InputError
 from homerl.llm.reasons import READ, reason_of
@@ -32,6 +32,7 @@ from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
 from homerl.processes.interrupts import stoppable
 from homerl.processes.ranks import is_first
+from homerl.terminal.console import PlainConsole
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
@@ -195,15 +196,15 @@ def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, secon
 
     Raises `ServerFailed` if the server ends or needs more than `seconds`, and `InputError` if it demands another key.
     """
-    begin, console = time.monotonic(), Console(stderr=True)
-    with console.status(f"waiting for {url}") as status:
+    begin, console = time.monotonic(), PlainConsole(stderr=True)
+    with console.status(Text(f"waiting for {url}")) as status:
         while not _ready(url, key):
             gone = time.monotonic() - begin
             if server and server.poll() is not None:
                 raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
             if gone > seconds:
                 raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
-            status.update(f"waiting for {url}, {gone:.0f} s: {tail(log, 1).strip()[:80]}", spinner="dots")
+            status.update(Text(f"waiting for {url}, {gone:.0f} s: {tail(log, 1).strip()[:80]}"), spinner="dots")
             time.sleep(POLL)
 
 

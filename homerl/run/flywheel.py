@@ -21,6 +21,7 @@ from rich.text import Text
 from homerl.run.children import Child, begun, run_stage
 from homerl.run.products import Stage, require_product, unfinished
 from homerl.run.recipe import FlywheelRecipe, recipe_data
+from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
@@ -34,7 +35,6 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
-    console = Console(markup=False)
     todo = unfinished([*stages(recipe)])
     for stage, product in todo:
         if stage["run"] != "bench":

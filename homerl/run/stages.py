@@ -12,6 +12,7 @@ from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthRecipe
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.publish.dataset import describe
+from homerl.terminal.console import say
 from homerl.terminal.endings import Stopped
 from homerl.terminal.progress import progress_bar
 
@@ -29,7 +30,7 @@ def run_synth(recipe: SynthRecipe) -> Path:
     if not stats["trajectories"]:
         raise NothingMade(why_nothing(stats, recipe.out))
     for line in summary_lines(stats, recipe.out):
-        print(line)
+        say(line)
     return path
 
 

@@ -1,28 +1,73 @@
-"""The console on which commands print, and the check of an option's value."""
+"""The one way to the terminal, and the check of an option's value.
+
+Invariant: no character of a text acts on the terminal but line breaks and tabs. Texts come from files, models and servers of
+strangers; what could clear the screen, set a title or turn the direction of a line is shown as a sign.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.status import Status
+from rich.text import Text
 
 from envs.documents import InputError
 from envs.documents.explain import did_you_mean
 
-console = Console(markup=False)  # paths may hold brackets
+SIGNS = {  # C0 but line break and tab, DEL, C1, and what embeds, overrides or isolates a direction of writing
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
+}
+
+
+def plain(text: str) -> str:
+    """The text with a sign in place of each character that would act on a terminal."""
+    return text.translate(SIGNS)
+
+
+class PlainConsole(Console):
+    """A console on which texts are nothing but texts. Brackets and colons, which paths and names hold, mean nothing."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is written for something that is printed: tables and bars, too."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+
+class PlainRecord(logging.LogRecord):
+    """A line of a log, whose message is plain text."""
+
+    def getMessage(self) -> str:
+        """The message with its arguments."""
+        return plain(super().getMessage())
+
+
+console = PlainConsole()
+
+
+def say(text: object, end: str = "\n") -> None:
+    """Print a text as it is, whatever the width of the terminal: for data, and for lines that are whole."""
+    print(plain(str(text)), end=end, flush=True)
 
 
 def print_error(message: object) -> None:
     """Print a message on stderr. A terminal gets lines that break between words; a file gets the lines as they are."""
-    stderr = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    stderr = PlainConsole(stderr=True, highlight=False)
     stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
 
 
 def waiting(what: str) -> Status:
     """A spinner on stderr, for what takes some seconds; where that is no terminal, nothing."""
-    return Console(stderr=True, markup=False, quiet=not sys.stderr.isatty()).status(what)
+    return PlainConsole(stderr=True, quiet=not sys.stderr.isatty()).status(Text(what))
 
 
 def one_of(option: str, value: str, known: Iterable[str]) -> None:

@@ -10,13 +10,14 @@ Invariants:
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from envs.documents import InputError, in_words, system_error
-from homerl.terminal.console import print_error
+from homerl.terminal.console import PlainRecord, print_error
 
 TRACEBACK = "HOMERL_TRACEBACK"
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -53,6 +54,7 @@ class Ending:
 
 def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] = lambda end: True) -> int:
     """Do the work and return its exit code. An error of which `ending` knows is said, if this process `speaks` then."""
+    logging.setLogRecordFactory(PlainRecord)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
             stream.reconfigure(errors="backslashreplace")

@@ -30,6 +30,7 @@ from rich.table import Column
 from rich.text import Text
 
 from envs.documents import InputError
+from homerl.terminal.console import console as terminal
 
 INTERVAL = "HOMERL_PROGRESS_SECONDS"
 MINUTE = 60.0
@@ -49,7 +50,7 @@ def progress_bar(console: Console | None = None) -> Progress:
         TextColumn("left"),
         TimeRemainingColumn(table_column=Column(no_wrap=True)),
         _Note(),
-        console=console,
+        console=console or terminal,
     )
 
 

@@ -41,7 +41,7 @@ class ProgressCallback(TrainerCallback):
         self.bar = progress_bar()
         total = max(state.max_steps, state.global_step)  # the step count of a finished run may exceed max_steps
         self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
-        self.live = Live(self.bar, refresh_per_second=4)
+        self.live = Live(self.bar, console=self.bar.console, refresh_per_second=4)
         self.live.start()
         self.lines = ExitStack()
         self.lines.enter_context(plain_lines(self.bar))

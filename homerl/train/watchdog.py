@@ -7,11 +7,11 @@ only reads the phase files that ranks have written, and asks no rank anything.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 
 from homerl.processes.exit_codes import tell
+from homerl.terminal.console import print_error
 from homerl.terminal.endings import Stopped
 from homerl.train.phases import Phases, RankPhase
 
@@ -72,6 +72,6 @@ def _of_rank(doing: RankPhase, now: float) -> str:
 
 
 def _stop(text: str) -> None:
-    print(f"homerl: the watchdog stopped the run: {text}", file=sys.stderr, flush=True)
+    print_error(f"the watchdog stopped the run: {text}")
     tell(STALLED)
     os._exit(STALLED)

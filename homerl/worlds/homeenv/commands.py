@@ -15,7 +15,7 @@ import typer
 
 from envs.documents import InputError, ready_to_write, write_atomic
 from homerl.pages.templates import page_of
-from homerl.terminal.console import console, one_of
+from homerl.terminal.console import console, one_of, say
 from homerl.worlds.contract import CommandLine
 from homerl.worlds.homeenv.serving.commands import add as add_serving
 
@@ -52,10 +52,10 @@ def check_devices(folder: Path) -> None:
 
     report = check_folder(folder, shipped_priors().categories, Catalogue.beside(folder))
     for finding in report.findings:
-        print(finding)
+        say(finding)
     names = ", ".join(spec.name for spec in report.specs) or "none"
     warnings = len(report.findings) - report.errors
-    print(f"{folder}: {len(report.specs)} devices load ({names}); errors: {report.errors}, warnings: {warnings}")
+    say(f"{folder}: {len(report.specs)} devices load ({names}); errors: {report.errors}, warnings: {warnings}")
     raise typer.Exit(2 if report.errors else 0)
 
 

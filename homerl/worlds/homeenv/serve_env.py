@@ -25,6 +25,7 @@ from envs.documents import InputError
 from envs.homeenv.env import HomeEnv
 from envs.world import WorldError, as_action
 from homerl import __version__
+from homerl.terminal.console import print_error
 from homerl.web.serving import serve as serve_app
 from homerl.worlds.homeenv.messages import system_prompt
 
@@ -169,7 +170,7 @@ def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_t
     server = HomeServer(env, show_tasks).server()
     if transport == "http":
         listener = _listen(port)
-        print(f"homerl: a home at http://{HOST}:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
+        print_error(f"a home at http://{HOST}:{listener.getsockname()[1]}/mcp")
         _on_stop_signals(lambda *_: None)  # uvicorn handles these signals, and raises them again when it has stopped
         anyio.run(_serve_http, server, listener)
     else:
