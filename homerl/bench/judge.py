@@ -33,7 +33,7 @@ from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.measure.intervals import kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError, fault_of
 from homerl.play.messages import plain_text
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectories_in, write_rows
 from homerl.worlds.contract import Case
 from homerl.worlds.registry import world_of
 
@@ -67,7 +67,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes or 1)
-    found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases_of(from_row(row))]
+    found = [case for played in trajectories_in(folder / "trajectories.jsonl") for case in cases_of(played)]
     (folder / FILE).touch()
     journal = Journal(folder / FILE)
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
@@ -81,8 +81,8 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
 def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Iterator[dict[str, Any]]:
     """The results by rule, with the stored verdicts of the judge named `by` applied."""
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
-    for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
-        yield apply_judgements(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
+    for row, played in zip(rows, trajectories_in(folder / "trajectories.jsonl"), strict=True):
+        yield apply_judgements(row, played, judgements, by) if row["undecided"] else dict(row)
 
 
 def cases_of(trajectory: Trajectory) -> list[Case]:

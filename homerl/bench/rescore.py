@@ -18,7 +18,7 @@ from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
 from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
-from homerl.play.trajectory import Trajectory, absent_facts, read_rows, trajectory_at
+from homerl.play.trajectory import Trajectory, absent_facts, at_row, from_row, read_rows
 from homerl.worlds.registry import restored
 
 UNSEEN = ("tokens", "prompt_tokens", "run")
@@ -61,10 +61,13 @@ def rescore(run: Path) -> str:
 def rescored(trajectories: Path, results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """The result of every stored trajectory that has one, in order; raises `InputError` if a replay differs."""
     for number, (row, stored) in enumerate(zip(read_rows(trajectories), results), 1):
-        trajectory = trajectory_at(row, f"{trajectories}:{number}")
-        if difference := first_difference(trajectory, restored, absent_facts(row)):
-            raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
-        yield rescored_row(trajectory, stored)
+        where = f"{trajectories}:{number}"
+        with at_row(where):
+            trajectory = from_row(row)
+            if difference := first_difference(trajectory, restored, absent_facts(row)):
+                raise InputError(f"{trajectory.blueprint['id']}: {difference}", where, "the file was edited")
+            again = rescored_row(trajectory, stored)
+        yield again
 
 
 def rescored_row(trajectory: Trajectory, stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from envs.documents import InputError, write_atomic
 from envs.documents.explain import did_you_mean
-from homerl.play.trajectory import read_rows
+from homerl.play.trajectory import at_row, trajectories_in
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
 from homerl.worlds.registry import suites, world_of, worlds
 
@@ -96,8 +96,11 @@ def labels_of(blueprint: Mapping[str, Any]) -> tuple[str, ...]:
 
 def labels_in(trajectories: Path) -> tuple[str, ...]:
     """The labels of the results of a file of trajectories, which are all of one suite."""
-    first = next(read_rows(trajectories), None)
-    return labels_of(json.loads(first["blueprint"])) if first else ()
+    first = next(trajectories_in(trajectories), None)
+    if first is None:
+        return ()
+    with at_row(f"{trajectories}:1"):
+        return labels_of(first.blueprint)
 
 
 def write_suite(instances: Iterator[Instance], path: Path) -> str:

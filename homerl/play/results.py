@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, read_json
-from homerl.play.trajectory import read_rows
+from homerl.play.trajectory import Outcome, read_rows
+
+OUTCOMES = tuple(map(str, Outcome))
 
 
 def read_facts(folder: Path, name: str) -> dict[str, Any]:
@@ -32,6 +34,7 @@ def results_in(path: Path) -> tuple[dict[str, Any], ...]:
     """The results of a file, in the suite's order."""
     rows = tuple(read_rows(path))
     for number, row in enumerate(rows, 1):
-        if not {"id", "outcome", "success"} <= row.keys():
+        typed = isinstance(row.get("id"), str) and row.get("outcome") in OUTCOMES and isinstance(row.get("success"), bool)
+        if not typed:
             raise InputError("the line is no result", f"{path}:{number}", "results.jsonl of homerl bench run has results")
     return rows

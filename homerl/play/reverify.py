@@ -24,10 +24,9 @@ from envs.documents import InputError
 from envs.plugins import VARIABLES
 from envs.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.replay import REMEDY, RecordError, replay, reply_of
 from homerl.play.situation import Situation
-from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
+from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, at_row, from_row, read_rows, to_row
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 BOUNDS = ("minimum", "maximum")
@@ -49,12 +48,9 @@ def reverify_file(path: Path, begin: Begin) -> str:
     rows = steps = 0
     for number, row in enumerate(read_rows(path), 1):
         where = f"{path}:{number}"
-        try:
+        with at_row(where, PLUGIN_REMEDY):
             trajectory = from_row(row)
             difference = first_difference(trajectory, begin, absent_facts(row))
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, *EPISODE_ERRORS) as error:
-            text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            raise InputError(f"not a trajectory that can be replayed ({text})", where, PLUGIN_REMEDY) from None
         if row.get("id") != trajectory.blueprint["id"]:
             difference = f"the row is named {row.get('id')}"
         if difference:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired
 
-from envs.documents import InputError, near_names, write_atomic
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
+
+from envs.documents import InputError, near_names, refuse_unwritable, write_atomic
 from envs.messages import Message
 from envs.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
@@ -184,6 +189,7 @@ class Trajectory:
 FACTS = frozenset(fact.name for fact in fields(StepFacts))
 STORED_AS = {"side_effects_before": "strayed_before", "side_effects_after": "strayed_after"}  # older names, which files keep
 READ_AS = {stored: name for name, stored in STORED_AS.items()}
+EDITED = "name a file that homerl wrote; this line may have been cut or edited"
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
@@ -218,9 +224,40 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
     return (row if not faulty or "fault" in row else {**row, "fault": "null"} for row in rows())
 
 
+class CalledRow(TypedDict):
+    """The function of a call: its name, and its arguments as JSON text."""
+
+    name: str
+    arguments: str
+
+
+class CallRow(TypedDict):
+    """A tool call in a stored message."""
+
+    function: CalledRow
+
+
+class MessageRow(TypedDict):
+    """A stored message."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: NotRequired[list[CallRow]]
+    tool_call_id: NotRequired[str]
+
+
+@cache
+def _shape() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
+    """What a stored trajectory and its messages must be, to the last type: a file may come from anywhere."""
+    config = ConfigDict(strict=True, revalidate_instances="always", allow_inf_nan=False)
+    return TypeAdapter(tuple[Trajectory, tuple[MessageRow, ...]], config=config)
+
+
 def from_row(row: Mapping[str, Any]) -> Trajectory:
-    """The trajectory of a row that `to_row` made."""
-    nested = {name: json.loads(row[name]) for name in JSON_COLUMNS}
+    """The trajectory of a row that `to_row` made. What it raises for any other row, `at_row` turns into an `InputError`."""
+    nested = {name: _loaded(row[name], name) for name in JSON_COLUMNS}
+    if not isinstance(nested["blueprint"]["id"], str):
+        raise TypeError("the id of its blueprint is no text")
     read = Trajectory(
         blueprint=nested["blueprint"],
         messages=tuple(_message_from_row(message) for message in row["messages"]),
@@ -237,18 +274,45 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
         seed=row["seed"],
         fault=_fault(json.loads(row.get("fault") or "null")),
     )
+    _shape().validate_python((read, (*read.messages, *(step.message for step in read.steps))))
     answer_tool, told = read.answer_tool, (step["facts"].get("calls") for step in nested["steps"])
     return replace(read, steps=tuple(_with_calls(step, calls, answer_tool) for step, calls in zip(read.steps, told)))
 
 
+def _loaded(text: str, name: str) -> Any:
+    """The value of a column of JSON text, which could be written back."""
+    value = json.loads(text)
+    if "\\ud" in text.lower():
+        refuse_unwritable(value, name)
+    return value
+
+
 def trajectory_at(row: Mapping[str, Any], where: str) -> Trajectory:
     """The trajectory of a row of a file. Raises `InputError` with the place if the row is none."""
-    try:
+    with at_row(where):
         return from_row(row)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        why = (str(error).splitlines() or [""])[0]
-        remedy = "name a trajectories.jsonl that homerl wrote; this line may have been cut or edited"
-        raise InputError(f"not a trajectory ({type(error).__name__}: {why})", where, remedy) from None
+
+
+def trajectories_in(path: Path) -> Iterator[Trajectory]:
+    """The trajectories of a file. Raises `InputError` with the place of a row that is none."""
+    return (trajectory_at(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
+
+
+@contextmanager
+def at_row(where: str, remedy: str = EDITED) -> Iterator[None]:
+    """What fails while a stored row is read, replayed or drawn is the row's fault: an `InputError` with its place.
+
+    Disks and memory are not. HOMERL_TRACEBACK shows the cause.
+    """
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, InputError) and error.where.startswith(where):
+            raise
+        why = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"not a trajectory that can be replayed ({' '.join(why.split())[:200]})", where, remedy) from error
 
 
 def _fault(data: Mapping[str, Any] | None) -> Fault | None:
@@ -274,6 +338,10 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line.decode())
+                if b"\\ud" in line.lower():
+                    refuse_unwritable(row, f"{path}:{number}")
+            except InputError:
+                raise
             except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too long or too deep
                 raise InputError(
                     f"not a JSON line: {getattr(error, 'msg', error)}", where=f"{path}:{number}",

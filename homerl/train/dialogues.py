@@ -18,7 +18,7 @@ import numpy as np
 from accelerate import PartialState
 
 from envs.documents import InputError
-from homerl.play.trajectory import read_rows, unlearnt_in
+from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
 from homerl.train.teacher import with_notes
@@ -52,13 +52,20 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
     features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
     unused = [column for column in rows.column_names if column not in kept]
-    processes, rule = processes_for(rows, world_size()), {"rule": inspect.getsource(unlearnt_in)}
-    return rows.map(with_unlearnt, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
+    processes, rule = processes_for(rows, world_size()), {"rule": inspect.getsource(unlearnt_in), "data": str(path)}
+    return rows.map(with_unlearnt, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
 
 
-def with_unlearnt(row: dict[str, Any], rule: str) -> dict[str, Any]:
-    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart."""
-    return {"unlearnt": unlearnt_in(row)}
+def with_unlearnt(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
+    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
+
+    Raises `InputError` for a row that is no dialogue.
+    """
+    with at_row(f"{data}:{index + 1}"):
+        listed = json.loads(row["tools"])
+        if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
+            raise TypeError("its tools are no list of schemas")
+        return {"unlearnt": unlearnt_in(row)}
 
 
 def data_file(data: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue
-from homerl.play.trajectory import from_row, read_rows
+from homerl.play.trajectory import at_row, from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
 from homerl.view.glossary import glossary_of
@@ -72,8 +72,11 @@ def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
 def entries(report: BenchReport) -> Iterator[Entry]:
     """The results whose dialogues are shown, in the suite's order."""
     seen: Counter[tuple[str, bool]] = Counter()
-    for result, row in zip(report.results, read_rows(report.folder / "trajectories.jsonl"), strict=True):
+    path = report.folder / "trajectories.jsonl"
+    for number, (result, row) in enumerate(zip(report.results, read_rows(path), strict=True), 1):
         kind = result.get("subcategory", ""), result["success"]
         seen[kind] += 1
         if seen[kind] <= EACH:
-            yield Entry(dict(result), readable(from_row(row)))
+            with at_row(f"{path}:{number}"):
+                dialogue = readable(from_row(row))
+            yield Entry(dict(result), dialogue)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from envs.documents import InputError, write_atomic
 from homerl.play.finding import find_episode
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import Trajectory, at_row
 from homerl.worlds.registry import world_of
 
 
@@ -16,8 +16,9 @@ def write_episode(source: Path, wanted: str, out: Path | None = None) -> tuple[P
     Raises `InputError` if there is no such episode, or if its world draws none.
     """
     where, trajectory = find_episode(source, wanted)
-    world = world_of(trajectory.blueprint)
-    page = world.episode_page(trajectory, where)
+    with at_row(where):
+        world = world_of(trajectory.blueprint)
+        page = world.episode_page(trajectory, where)
     if page is None:
         remedy = "the report of any run shows its dialogues (report.html)"
         raise InputError(f"the world '{world.name}' draws no episodes", where, remedy)

@@ -18,7 +18,7 @@ import yaml
 
 from envs.documents import read_json
 from homerl.bench.score import paired_difference
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
+from homerl.play.trajectory import Outcome, Trajectory, at_row, from_row, read_rows
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
 PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
@@ -86,11 +86,12 @@ def read_run(out: Path) -> Run:
 def first_of_each(path: Path, n: int) -> tuple[Trajectory, ...]:
     """The first n successes, then the first n failures of a file of trajectories."""
     found: dict[bool, list[Trajectory]] = {True: [], False: []}
-    for row in read_rows(path) if path.is_file() else ():
-        outcome = Outcome(row["outcome"])
-        kind = found[outcome is Outcome.SUCCESS]
-        if outcome.counts and len(kind) < n:
-            kind.append(from_row(row))
+    for number, row in enumerate(read_rows(path) if path.is_file() else (), 1):
+        with at_row(f"{path}:{number}"):
+            outcome = Outcome(row["outcome"])
+            kind = found[outcome is Outcome.SUCCESS]
+            if outcome.counts and len(kind) < n:
+                kind.append(from_row(row))
         if all(len(kind) == n for kind in found.values()):
             break
     return (*found[True], *found[False])

@@ -61,7 +61,7 @@ def world_of(data: Any) -> WorldAdapter:
     name = data.get("world") if isinstance(data, Mapping) else getattr(data, "world", None)
     if name is None:
         return default_world()
-    if name not in worlds():
+    if not isinstance(name, str) or name not in worlds():
         raise InputError(f"there is no world '{name}'", "world", f"known: {', '.join(worlds())}")
     return worlds()[name]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envs.documents import InputError, write_atomic
+from homerl.play.trajectory import at_row
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
@@ -144,9 +145,11 @@ def view_personalhome(
     if language is not None or heldout:
         raise InputError("a stored household has its words", source, "leave out --language and --heldout")
     where, trajectory = find_household(Path(source), episode or "1")
-    replay = replayed(trajectory, where)
+    with at_row(where):
+        replay = replayed(trajectory, where)
+        drawn = render_household(replay.blueprint.household, replay)
     page = out or (Path(source) / "household.html" if Path(source).is_dir() else Path(source).with_suffix(".html"))
-    write_atomic(page, render_household(replay.blueprint.household, replay).encode("utf-8", "replace"))
+    write_atomic(page, drawn.encode("utf-8", "replace"))
     steps = len(trajectory.steps)
     console.print(f"{page}: {replay.blueprint.id}, {trajectory.outcome}, {steps} step{'s' if steps != 1 else ''}")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from envs.documents import InputError
 from homerl.play import results
-from homerl.play.trajectory import Trajectory, from_row, read_rows
+from homerl.play.trajectory import Trajectory, trajectories_in
 from homerl.worlds.personalhome.bench.results import blueprint_of, final_words
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
 
@@ -41,11 +41,9 @@ class Results:
 
     def played(self, kinds: Sequence[str]) -> Iterator[Played]:
         """The tasks of some kinds, such as `plans`, whose outcomes say something about the agent."""
-        for row, stored in zip(self.rows, read_rows(self.folder / "trajectories.jsonl"), strict=True):
-            if row["families"][0] not in kinds:
-                continue
-            trajectory = from_row(stored)
-            if trajectory.outcome.counts:
+        path = self.folder / "trajectories.jsonl"
+        for row, trajectory in zip(self.rows, trajectories_in(path), strict=True):
+            if row["families"][0] in kinds and trajectory.outcome.counts:
                 yield Played(key_of(row), blueprint_of(trajectory), final_words(trajectory), trajectory)
 
 

@@ -27,7 +27,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.replay import replay, reply_of
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Trajectory, read_rows, trajectory_at
+from homerl.play.trajectory import Trajectory, at_row, read_rows, trajectory_at
 from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
@@ -371,5 +371,7 @@ def render_page(trajectory: Trajectory) -> str:
 def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
     """Write the page of an episode file or of a stored trajectory to `out`. The result is the trajectory."""
     trajectory = load_trajectory(source, number, agent)
-    write_atomic(out, render_page(trajectory).encode("utf-8", "replace"))
+    with at_row(f"{source}:{number}"):
+        page = render_page(trajectory)
+    write_atomic(out, page.encode("utf-8", "replace"))
     return trajectory
