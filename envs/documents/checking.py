@@ -13,6 +13,7 @@ from envs.documents import explain
 from envs.documents.document import Document, InputError
 
 T = TypeVar("T")
+COMMAND_LINE = "command line"  # the origin of what is no file's
 
 
 @overload
@@ -46,6 +47,8 @@ def problems(model_type: Any, document: Document) -> list[InputError]:
 def _input_error(document: Document, problem: explain.Problem) -> InputError:
     where, dotted = document.where(problem.key), ".".join(map(str, problem.key))
     what, remedy = problem.what, problem.remedy
+    if where == COMMAND_LINE and remedy.startswith(explain.TEXT):  # the shell takes one pair of quotes
+        remedy = remedy.replace(", as ", ", on the command line in two kinds: '") + "'"
     if isinstance(problem.cause, InputError):  # one of our own validators has already worded the problem
         inner = problem.cause
         what, remedy = (f"{inner.where}: {inner.what}" if inner.where else inner.what), inner.remedy

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 SHOWN = 80  # the most characters of a refused value that a message shows
+TEXT = "it should be text: write it in quotes"
 KeyedError = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # the key in the data, and pydantic's error there
 
 
@@ -134,8 +135,8 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
     if kind in ("list_type", "tuple_type"):
         return f"is {_short(value)}", "it should be a list, which is written whole, as [1, 2]"
     if kind in ("string_type", "path_type"):
-        quoted = f"""'"{value if isinstance(value, (int, float)) else "text"}"'"""
-        return f"is {_short(value)}", f"it should be text: write it in quotes, on the command line in two kinds: {quoted}"
+        quoted = f'"{_short(value)}"' if isinstance(value, (int, float)) else '"text"'
+        return f"is {_short(value)}", f"{TEXT}, as {quoted}"
     message = raw["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind in ("value_error", "assertion_error"):
         return f"cannot be used: {message}", "correct the value"

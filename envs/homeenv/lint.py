@@ -104,7 +104,7 @@ def _suspicious(
 ) -> Iterator[Finding]:
     for i, spec in specs.items():
         if known and spec.category not in known and not spec.userdata.rooms:
-            what = f"the category '{spec.category}' is not known, so a {spec.name} may stand in any room"
+            what = f"the category '{spec.category}' is not known, so it may stand in any room"
             yield _warn(document, (i, "userdata", "category"), what, "add for example rooms: [kitchen] under userdata")
         for key, part in [((i,), spec), *(((i, "components", j), c) for j, c in enumerate(spec.components))]:
             yield from _of_part(document, key, part, "sensor" in spec.userdata.tags, budget)

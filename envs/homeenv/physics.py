@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.spelling import means
 from envs.homeenv.types import NUMBERS, ValueType
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
@@ -115,7 +116,7 @@ def inputs(running: Sequence[Running]) -> Inputs:
         (values, prefix, kind)
         for spec, values in running
         for prefix, kind in spec.kinds
-        if values.get(prefix + "state") == "on"
+        if means(values.get(prefix + "state"), "on")
     ]
     lux = sum((LUX_PER_PERCENT * lamp(*part) for part in on), 0.0)
     heating = tuple(effect for part in on for effect in _heating(*part))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from envs.homeenv.cost import Bound, steps_of_call
 from envs.homeenv.expressions import parse_statements
 from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.parts import Component
-from envs.homeenv.physics import COVERS, PLAIN_SHELL, Outdoors, inputs, steady
+from envs.homeenv.physics import COVERS, PLAIN_SHELL, Inputs, Outdoors, inputs, steady
 from envs.homeenv.service import CompiledService, Scope, compile_service
 from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.types import NUMBERS, ValueType, units
@@ -168,13 +168,16 @@ def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
                 prefix, f"the room reads 'brightness' as percent, but it goes to {level.range[1]:g}",
                 f"add air: {{kind: light, brightness: self.brightness * 100 / {level.range[1]:g}}}",
             )  # fmt: skip
+        if kind == "light" and not _some(spec, _states(part, prefix), budget, lambda done: done.lux > 0):
+            what = "it is a light, but no value of its 'state' lights the room: on, ON, true and 1 do"
+            yield prefix, what, """add air: {kind: light, state: '"on" if self.NAME else "off"'}"""
         words = " ".join((prefix or spec.name, kind, spec.category if not prefix else ""))
         targets = [a for a in part.attributes if _is_target(a, part)]
         thermal = any(word in words for word in HEATS) and not any(word in words for word in ELSEWHERE)
         if targets and thermal and not _moves_air(spec, prefix, targets, budget):
             yield (
                     prefix, f"no value of '{targets[0].name}' warms or cools the room: a room of 21 celsius stays as it is",
-                    "add air: {kind: air_conditioner, state: ..., mode: ..., target_temperature: ...}",
+                    f"add air: {{kind: {_thermal_kind(words)}, target_temperature: ...}}",
                 )  # fmt: skip
         if kind in COVERS and not part.air and "position" not in named:
             yield (
@@ -182,6 +185,19 @@ def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
                 "it covers a window, but the room's light does not follow it",
                 "add air: {kind: curtain, position: ...}",
             )
+
+
+def _thermal_kind(words: str) -> str:
+    """What a product does to the air of its room, by its words."""
+    if "thermostat" in words:
+        return "thermostat, state: ..., mode: ..."
+    heats = any(word in words for word in ("heater", "radiator", "heating")) and "cool" not in words
+    return "heater, state: ..." if heats else "air_conditioner, state: ..., mode: ..."
+
+
+def _states(part: Component, prefix: str) -> dict[str, list[Any]]:
+    """The values of a part's state that are tried."""
+    return {prefix + a.name: _candidates(a, ("on", "ON"), random.Random(a.name)) for a in part.attributes if not a.changes}
 
 
 def _reads_as_percent(level: Attribute) -> bool:
@@ -196,18 +212,21 @@ def _is_target(attribute: Attribute, part: Component) -> bool:
 
 def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute], budget: Budget) -> bool:
     """Whether some setting of a device moves a room of 21 celsius by more than a degree; also if too few could be tried."""
-    rng = random.Random(spec.name)
     calm = steady(PLAIN_SHELL, MILD, inputs([])).temperature
-    index = spec.attribute_index
     ends: dict[str, list[Any]] = {prefix + a.name: [*_ends(a)] for a in targets}
+    return _some(spec, ends, budget, lambda done: abs(steady(PLAIN_SHELL, MILD, done).temperature - calm) > 1)
+
+
+def _some(spec: DeviceSpec, ends: Mapping[str, list[Any]], budget: Budget, holds: Callable[[Inputs], bool]) -> bool:
+    """Whether something holds of what a device does in some of its settings; also if too few could be tried."""
+    rng, index = random.Random(spec.name), spec.attribute_index
     choices: list[list[Any]] = [
         ends.get(path) or ([*a.options] if a.options else [a.sample(rng), a.sample(rng)]) for path, (_, a) in index.items()
     ]
     steps = sum(PLAIN_STEPS + 3 * len(part.attributes) + part.steps_of_itself() for _, part in spec.parts())
     combinations = _combinations(choices, rng)
     for _, drawn in zip(budget.trials(steps), combinations):
-        air = steady(PLAIN_SHELL, MILD, inputs([(spec, dict(zip(index, drawn)))]))
-        if abs(air.temperature - calm) > 1:
+        if holds(inputs([(spec, dict(zip(index, drawn)))])):
             return True
     return next(combinations, None) is not None
 

@@ -82,20 +82,20 @@ class ValueType(Model):
     def _check_range(self, low: float, high: float) -> None:
         """Raise `ValueError` unless the range fits the type and both of its bounds are possible values."""
         if self.type not in (*NUMBERS, "str", "list"):
-            raise ValueError(f"a {self.type} takes no range")
+            raise ValueError(f"type {self.type} takes no range")
         if not low < high:
             raise ValueError(f"range {[low, high]}: the lower bound must be below the upper one")
         least, most = (-LARGEST, LARGEST) if self.type in NUMBERS else (0, LONGEST)
         if not least <= low or not high <= most:
-            raise ValueError(f"range {[low, high]}: the bounds of a {self.type} lie in {least}..{most}")
+            raise ValueError(f"range {[low, high]}: the bounds of type {self.type} lie in {least}..{most}")
         if self.type != "float" and (low % 1 or high % 1):
-            raise ValueError(f"range {[low, high]}: the bounds of a {self.type} are whole numbers")
+            raise ValueError(f"range {[low, high]}: the bounds of type {self.type} are whole numbers")
         if self.precision and any(self._rounded(bound) != bound for bound in (low, high)):
             raise ValueError(f"range {[low, high]}: the bounds must be multiples of the precision {self.precision}")
 
     def _check_items(self) -> None:
         if self.type in ("tuple", "list", "dict") and not self.items:
-            raise ValueError(f"a {self.type} needs items")
+            raise ValueError(f"type {self.type} needs items")
         if self.type == "list" and len(self.items or ()) != 1:
             raise ValueError("a list has one item type")
         if self.type == "dict":

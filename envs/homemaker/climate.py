@@ -26,6 +26,7 @@ from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.spelling import means
 from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]
@@ -344,7 +345,7 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
         seen = as_seen(spec, values)
         aims = {"temperature"} if kind in THERMAL else set()
         aims |= {"humidity"} if prefix + "target_humidity" in seen else set()
-        if aims and seen.get(prefix + "state") == "on":
+        if aims and means(seen.get(prefix + "state"), "on"):
             if aims & busy:
                 _put(values, spec, prefix + "state", "off")
             else:

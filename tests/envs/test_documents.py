@@ -234,3 +234,9 @@ def test_write_atomic(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write_atomic(file, 3)  # type: ignore[arg-type]
     assert [*file.parent.iterdir()] == [file] and file.read_bytes() == b"\x00"
+
+
+def test_the_remedy_for_a_wrong_type_in_a_file_speaks_of_the_file() -> None:
+    with pytest.raises(InputError) as refused:
+        validate(dict[str, str], Document("a.yaml", {"spid": 5}, {("spid",): 3}))
+    assert str(refused.value) == 'a.yaml:3: spid is 5\nit should be text: write it in quotes, as "5"'

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import means
 from homerl.language.manner import Manner, WordScale
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv import faults
@@ -69,7 +70,7 @@ def _room(home: Home, room: Room, words: Manner) -> str:
 def is_lit(home: Home, device: Device) -> bool:
     """Whether a lamp, or the lamp that is part of another device, is on."""
     path = "state" if device.spec.category == "light" else "light.state"
-    return home.state_of(device.did).get(path) == "on"
+    return means(home.state_of(device.did).get(path), "on")
 
 
 def _word(scale: WordScale, value: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import means
 
 Read = tuple[str, str]  # did, attribute path
 ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}
@@ -41,7 +42,7 @@ class Trait:
 
 
 def _is(name: str, attribute: str, value: Any) -> Trait:
-    return Trait(name, (attribute,), lambda now: now == value)
+    return Trait(name, (attribute,), lambda now: means(now, value))
 
 
 ON, OFF = _is("on", "state", "on"), _is("off", "state", "off")
