@@ -17,9 +17,9 @@ from typing import Any
 
 import homerl_hook
 from envs.documents import Document, InputError, KeyPath, read_yaml
+from envs.documents.checking import COMMAND_LINE
 from envs.documents.explain import did_you_mean
 
-COMMAND_LINE = "command line"
 EVERY = "every"  # the first word of an override of a key wherever it stands
 SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
 
