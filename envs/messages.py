@@ -7,9 +7,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 Message = dict[str, Any]
+
+
+class CalledRow(TypedDict):
+    """The function of a call: its name, and its arguments as JSON text."""
+
+    name: str
+    arguments: str
+
+
+class CallRow(TypedDict):
+    """A tool call in a stored message."""
+
+    function: CalledRow
+
+
+class MessageRow(TypedDict):
+    """A stored message."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: NotRequired[list[CallRow]]
+    tool_call_id: NotRequired[str]
 
 
 def tool_call(name: str, arguments: Mapping[str, Any], call_id: str = "") -> dict[str, Any]:

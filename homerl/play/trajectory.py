@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import TypedDict
 
 from envs.documents import InputError, near_names, refuse_unwritable, write_atomic
-from envs.messages import Message
+from envs.messages import Message, MessageRow
 from envs.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
 from homerl.play.messages import calls_of
@@ -222,28 +221,6 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
     """
     faulty = any("fault" in row for row in rows())
     return (row if not faulty or "fault" in row else {**row, "fault": "null"} for row in rows())
-
-
-class CalledRow(TypedDict):
-    """The function of a call: its name, and its arguments as JSON text."""
-
-    name: str
-    arguments: str
-
-
-class CallRow(TypedDict):
-    """A tool call in a stored message."""
-
-    function: CalledRow
-
-
-class MessageRow(TypedDict):
-    """A stored message."""
-
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str
-    tool_calls: NotRequired[list[CallRow]]
-    tool_call_id: NotRequired[str]
 
 
 @cache
