@@ -160,7 +160,8 @@ def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Ite
 
     def pack(saved: torch.Tensor) -> tuple[torch.Tensor, bool]:
         again = saved.data_ptr() in sources and saved.shape == size
-        return (sources[saved.data_ptr()], True) if again else (saved, False)
+        # detached, since an output that is kept as it is keeps its own graph: a pass that fails would never be freed
+        return (sources[saved.data_ptr()], True) if again else (saved.detach(), False)
 
     def unpack(kept: tuple[torch.Tensor, bool]) -> torch.Tensor:
         saved, again = kept

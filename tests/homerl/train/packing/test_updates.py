@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from accelerate import Accelerator
@@ -268,6 +269,44 @@ def test_a_prompts_keys_are_not_kept_for_each_rollout(monkeypatch):
     attention.by_segment(*parts, row.inputs["segments"], 0.3).sum().backward()
     for part, gradient in zip(parts, expected, strict=True):
         torch.testing.assert_close(part.grad, gradient, atol=1e-5, rtol=1e-4)
+
+
+class KeepsResult(torch.autograd.Function):
+    """Keeps its result for its backward pass, as a flash kernel does. It is no attention, but takes linear time."""
+
+    @staticmethod
+    def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        result = query + key.mean() + value.mean()
+        ctx.save_for_backward(query, key, value, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        raise AssertionError("no pass of this test comes so far")
+
+
+def test_forward_passes_that_fail_are_freed(monkeypatch):
+    """Each of four passes runs out of memory after its first attention, whose result takes 64 MB."""
+    monkeypatch.setattr(
+        "transformers.modeling_flash_attention_utils.lazy_import_flash_attention",
+        lambda _: ((None, lambda query, key, value, *_, **__: KeepsResult.apply(query, key, value), 0, 0, 0), None),
+    )
+    _, kernel = attention.kernel_of("flash_attention_2", "cpu")
+    row = row_of([TokenSequence.of([1] * 500_000 + [2 + i, 3], np.array([500_000])) for i in range(2)], kernel, "cpu")
+    parts = [torch.randn(row.tokens, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
+
+    def fails() -> None:
+        kernel(*(part * 2 for part in parts), row.inputs["segments"], 0.3)
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
+
+    def memory_after_a_failure() -> int:
+        with pytest.raises(torch.OutOfMemoryError):
+            fails()
+        gc.collect()
+        return psutil.Process().memory_info().rss
+
+    first, *_, last = [memory_after_a_failure() for _ in range(4)]
+    assert last - first < 64e6
 
 
 def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):
