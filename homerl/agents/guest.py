@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from envs.messages import Message
+from homerl.agents.controls import encoded, rendered
 from homerl.agents.policy import Engine, PolicyAgent, refuse_longer
 from homerl.play.messages import THOUGHT, is_ours, read_reply
 from homerl.play.observation import Observation
@@ -46,12 +47,8 @@ def prompt_of(tokenizer: Any, observation: Observation) -> list[int]:
     A model that gives one JSON answer is told of no tools, since it calls none.
     """
     tools = None if observation.one_answer else list(observation.tools)
-    text = tokenizer.apply_chat_template(
-        [*map(_with_objects, observation.messages)], tools=tools, tokenize=False, add_generation_prompt=True,
-        enable_thinking=False,
-    )  # fmt: skip
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
-    return ids
+    messages = [*map(_with_objects, observation.messages)]
+    return encoded(tokenizer, rendered(tokenizer, messages, tools, add_generation_prompt=True, enable_thinking=False))
 
 
 def _with_objects(message: Message) -> dict[str, Any]:

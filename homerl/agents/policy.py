@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from envs.messages import Message
+from homerl.agents.controls import encoded, rendered
 from homerl.play.faults import AgentFault, DialogueTooLong
 from homerl.play.messages import IM_END, IM_START, read_reply
 from homerl.play.observation import Observation
@@ -145,9 +146,9 @@ def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], fir
     for any other chat template.
     """
     if first:
-        return tokenizer.apply_chat_template(list(new), tools=list(tools), tokenize=False, add_generation_prompt=True)
+        return rendered(tokenizer, new, tools, add_generation_prompt=True)
     stand_in = [{"role": "assistant", "content": ""}, *new]
-    text = tokenizer.apply_chat_template(stand_in, tokenize=False, add_generation_prompt=True)
+    text = rendered(tokenizer, stand_in, add_generation_prompt=True)
     head, end, rest = text.partition(IM_END)
     if not end or head not in OPENINGS:
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
@@ -164,4 +165,4 @@ def encode(tokenizer: Any, text: str) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _ids(tokenizer: Any, message: str) -> tuple[int, ...]:
-    return tuple(tokenizer.encode(message, add_special_tokens=False))
+    return tuple(encoded(tokenizer, message))

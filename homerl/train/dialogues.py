@@ -18,6 +18,7 @@ import numpy as np
 from accelerate import PartialState
 
 from envs.documents import InputError
+from homerl.agents import controls
 from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
@@ -85,15 +86,14 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
     """
 
     def tokens(row: dict[str, Any], rule: str) -> dict[str, Any]:
-        found = tokenizer.apply_chat_template(
-            row["messages"], tools=json.loads(row["tools"]), return_dict=True, return_assistant_tokens_mask=True
-        )
-        ids, said = found["input_ids"], np.asarray(found["assistant_masks"], dtype=bool)
+        ids, mask = controls.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+        said = np.asarray(mask, dtype=bool)
         labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
     state = PartialState()
-    rule = {"rule": inspect.getsource(learnt_labels)}  # the cache knows functions of modules by their names alone
+    # the cache knows functions of modules by their names alone
+    rule = {"rule": inspect.getsource(learnt_labels) + inspect.getsource(controls)}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
         return rows.map(tokens, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
 

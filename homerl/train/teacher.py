@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from envs.messages import Message
+from homerl.agents.controls import rendered
 from homerl.agents.policy import encode
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.trajectory import unlearnt_in
@@ -184,7 +185,7 @@ class Teacher:
     def _ids(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
         if not messages:
             return []
-        return encode(self.tokenizer, self.tokenizer.apply_chat_template(list(messages), tools=list(tools), tokenize=False))
+        return encode(self.tokenizer, rendered(self.tokenizer, messages, tools))
 
 
 @lru_cache(maxsize=1024)
