@@ -5,6 +5,8 @@ several times, while queries, and all other layers, work on each token once. The
 the last query of a segment sees all of its keys. Flash attention has this mask for rows of different lengths
 (`flash_attn_varlen_func`, `torch.nn.attention.varlen`), so no block mask is compiled.
 
+Positions rise by one along a path, so a sliding window looks back over the same tokens as in the sequence alone.
+
 Invariants: a row of padded sequences gives the same values; without segments the model attends as it did before, so that
 the same model can generate.
 """
@@ -28,7 +30,9 @@ from transformers import AttentionInterface
 from homerl.train.packing.trees import Tree
 
 NAME = "homerl_packed"  # as transformers knows this attention
-Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float], torch.Tensor]
+UNKNOWN = ("softcap", "s_aux", "position_bias", "dropout")  # arguments of other attention, which change its values
+# of queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float, int | None], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -68,20 +72,21 @@ def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
 
 def attend(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, scaling: float,
-    segments: Segments, kernel: Kernel, sliding_window: int | None = None, **_: Any,
+    segments: Segments, kernel: Kernel, sliding_window: int | None = None, **others: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """The attention function that transformers calls; tensors of shape (1, heads, T, size).
 
-    Raises `ValueError` for a layer with a sliding window.
+    Raises `ValueError` for a layer whose attention is of another kind (`families.py` knows such models beforehand).
     """
-    if sliding_window is not None:
-        raise ValueError("packed rows know no sliding window: train a model whose layers see the whole sequence")
+    for name in UNKNOWN:
+        if others.get(name) not in (None, 0.0):
+            raise ValueError(f"packed rows know no `{name}` of attention")
     rows = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
-    return kernel(*rows, segments, scaling).unsqueeze(0), None
+    return kernel(*rows, segments, scaling, sliding_window).unsqueeze(0), None
 
 
 def by_segment(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
 ) -> torch.Tensor:
     """torch's scaled_dot_product_attention on each segment: for every device. Tensors of shape (T, heads, size)."""
     queries = query.transpose(0, 1).split(segments.lengths, dim=1)
@@ -92,7 +97,7 @@ def by_segment(
     for own, path in zip(queries, segments.paths, strict=True):
         seen = [torch.cat([part[number] for number in path], dim=1) for part in (keys, values)]
         known = seen[0].shape[1] - own.shape[1]
-        mask = _lower_right(own.shape[1], known, own.device) if known else None
+        mask = _lower_right(own.shape[1], known, own.device, window) if known or window else None
         attended = scaled_dot_product_attention(
             own[None], seen[0][None], seen[1][None], attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
         )
@@ -100,17 +105,25 @@ def by_segment(
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
-def _lower_right(queries: int, known: int, device: Any) -> torch.Tensor:
-    """Whether a query sees a key: all `known` ones, and its own segment up to itself."""
-    return torch.ones(queries, known + queries, dtype=torch.bool, device=device).tril(known)
+def _lower_right(queries: int, known: int, device: Any, window: int | None) -> torch.Tensor:
+    """Whether a query sees a key: all `known` ones, and its own segment up to itself; of these the last `window`."""
+    seen = torch.ones(queries, known + queries, dtype=torch.bool, device=device).tril(known)
+    return seen.triu(known - window + 1) if window else seen
 
 
-def by_torch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float) -> torch.Tensor:
-    """torch's own flash attention for rows of different lengths (CUDA, torch 2.10 and later)."""
+def by_torch(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
+) -> torch.Tensor:
+    """torch's own flash attention for rows of different lengths (CUDA, torch 2.10 and later).
+
+    Raises `ValueError` for a window where torch knows none (2.10).
+    """
     from torch.nn.attention.varlen import varlen_attn
 
     known = inspect.signature(varlen_attn).parameters
-    options: dict[str, Any] = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
+    if window and "window_size" not in known:
+        raise ValueError("torch's varlen attention has no sliding windows before 2.11: set model.attention to sdpa")
+    options: dict[str, Any] = {"window_size": (_back(window), 0)} if "window_size" in known else {"is_causal": True}
     if "scale" in known:
         options["scale"] = scale
     else:  # torch 2.10 divides by the root of the size, so the rest of the scale goes into the queries
@@ -125,15 +138,22 @@ def by_torch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segmen
 
 
 def by_flash(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, package: str
-) -> torch.Tensor:
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float,
+    window: int | None = None, *, package: str,
+) -> torch.Tensor:  # fmt: skip
     """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
 
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
     with looked_up(key, value, segments) as (keys, values):
-        attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True)
+        sizes = {"window_size": (_back(window), 0)} if window else {}
+        attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
+
+
+def _back(window: int | None) -> int:
+    """How many tokens before itself a query sees; -1 is all of them."""
+    return window - 1 if window else -1
 
 
 def _ends(segments: Segments) -> tuple[torch.Tensor, torch.Tensor, int, int]:

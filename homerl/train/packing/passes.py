@@ -81,6 +81,13 @@ def split(sequences: Sequence[Ids], budget: Budget) -> Split:
     return Split([members for _, members in passes], [tokens for tokens, _ in passes], own[-1])
 
 
+def each_alone(sequences: Sequence[Ids]) -> Split:
+    """A pass for each sequence, for a model whose sequences cannot share a row."""
+    sizes = [len(ids) - 1 for ids in sequences]
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    return Split([[i] for i in order], [sizes[i] for i in order], sum(sizes))
+
+
 def _sizes(ordered: Sequence[Ids]) -> tuple[list[int], list[int]]:
     """The places of each sequence, and how many of them it shares with the one before it."""
     shared = [0, *(shared_places(one, other) for one, other in zip(ordered, ordered[1:], strict=False))]

@@ -59,10 +59,13 @@ class Scores:
     top: torch.Tensor | None
 
 
-def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1, recomputed: bool = False) -> Row:
+def row_of(
+    sequences: Sequence[TokenSequence], kernel: Kernel | None, device: Any, step: int = 1, recomputed: bool = False
+) -> Row:
     """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`.
 
-    `recomputed` tells whether the pass is made with checkpointing.
+    Without a `kernel` it is the row of a single sequence, to which the model attends as it always does. `recomputed` tells
+    whether the pass is made with checkpointing.
     """
     tree = padded(merged([sequence.ids for sequence in sequences]), step)
     labels = np.full(len(tree.ids), IGNORED, dtype=np.int64)
@@ -75,16 +78,19 @@ def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step
     def tensor(values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values).to(device, non_blocking=True)
 
-    inputs = {
+    inputs: dict[str, Any] = {
         "input_ids": tensor(tree.ids)[None], "position_ids": tensor(tree.positions)[None],
-        "shift_labels": tensor(labels)[None], "fused_lm_head": True, "segments": segments_of(tree, device, recomputed),
-        "kernel": kernel,
-        "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # of 4 dimensions: no other is made
+        "shift_labels": tensor(labels)[None], "fused_lm_head": True,
     }  # fmt: skip
+    if kernel is not None:
+        inputs |= {"segments": segments_of(tree, device, recomputed), "kernel": kernel}
+        inputs["attention_mask"] = torch.ones(
+            1, 1, 1, 1, dtype=torch.bool, device=device
+        )  # of 4 dimensions: no other is made
     return Row(inputs, tensor(np.concatenate(at)))
 
 
-def empty_row(kernel: Kernel, device: Any, recomputed: bool = False) -> Row:
+def empty_row(kernel: Kernel | None, device: Any, recomputed: bool = False) -> Row:
     """A row without targets, for a rank that has nothing left to forward while others do."""
     return row_of([TokenSequence.of((0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
 

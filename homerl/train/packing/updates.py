@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +26,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
-from homerl.train.packing.passes import STEP, Budget, split
+from homerl.train.packing.passes import STEP, Budget, each_alone, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
+from homerl.train.packing.self_check import refuse_mixing
 from homerl.workarounds import compact_head
 
 Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
@@ -43,21 +44,27 @@ class Pass:
 
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
-    computes in a 16-bit number format.
+    computes in a 16-bit number format, and `alone` why its sequences cannot share a row, if so (`families.py`).
 
     `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
     have been enough, if each common beginning were forwarded once an update.
     """
 
-    def __init__(self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False) -> None:
+    def __init__(
+        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, alone: str | None = None
+    ) -> None:
         self.accelerator, self.budget = accelerator, budget
-        name, self.kernel = kernel_of(attention, accelerator.device.type, half)
+        name, kernel = kernel_of(attention, accelerator.device.type, half)
+        self.kernel, self.half, self.checked = None if alone else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
         self.forwarded = self.unique = self.passes = self.made = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
-        self.log.info(f"attention in training: {name}; tokens of a pass: {budget}")
+        attending = "the model's own" if alone else name
+        self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
+        if alone:
+            self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {alone}")
 
     def train(
         self, model: Any, sequences: Sequence[TokenSequence], objective: Objective,
@@ -67,8 +74,12 @@ class PackedUpdates:
 
         `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
         loss, and sums of shape (sums,). `before_exchange` gets the rank's loss before its last backward pass. Raises
-        `InputError` if the memory is too small.
+        `InputError` if the memory is too small, and before the first update if the model's sequences cannot share a row.
         """
+        if self.kernel and not self.checked:
+            module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
+            refuse_mixing(module, sequences, self.kernel, lambda: self._attention(model), self.accelerator, self.half)
+            self.checked = True
         model.train()
         while True:
             done = self._attempt(model, sequences, objective, before_exchange)
@@ -95,7 +106,7 @@ class PackedUpdates:
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
         def make(one: Pass) -> None:
-            with packed_attention(*_configs(model)), self.accelerator.autocast():
+            with self._attention(model), self.accelerator.autocast():
                 scored = scores(model, self._row(sequences, one)).logps.float()
             for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
                 found[i] = part
@@ -118,7 +129,7 @@ class PackedUpdates:
         def make(one: Pass, last: bool) -> None:
             row = self._row(sequences, one)
             self._checkpoint(model, one.recomputed)
-            with self._exchange(model, last) as called, packed_attention(*_configs(model)):
+            with self._exchange(model, last) as called, self._attention(model):
                 with self.accelerator.autocast():
                     scored = scores(called, row)
                     loss, sums = objective(one.members, scored)
@@ -143,7 +154,8 @@ class PackedUpdates:
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
-        parts = split([sequences[i].ids for i in with_targets], budget)
+        ids = [sequences[i].ids for i in with_targets]
+        parts = split(ids, budget) if self.kernel else each_alone(ids)
         passes = [
             Pass([with_targets[i] for i in members], budget.checkpoints(tokens))
             for members, tokens in zip(parts.passes, parts.tokens, strict=True)
@@ -160,6 +172,10 @@ class PackedUpdates:
         passes = passes + [Pass([])] * (count - len(passes))
         needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
         return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
+
+    def _attention(self, model: Any) -> AbstractContextManager[None]:
+        """Within the context the model attends to this trainer's rows."""
+        return packed_attention(*_configs(model)) if self.kernel else nullcontext()
 
     def _row(self, sequences: Sequence[TokenSequence], one: Pass) -> Row:
         device = self.accelerator.device
@@ -239,4 +255,5 @@ class PackedUpdates:
 
 def _configs(model: Any) -> list[Any]:
     """The configurations that a model's attention reads."""
-    return list({id(part.config): part.config for part in model.modules() if hasattr(part, "layer_idx")}.values())
+    parts = (part for part in model.modules() if hasattr(part, "layer_idx") and hasattr(part, "config"))
+    return list({id(part.config): part.config for part in parts}.values())

@@ -46,6 +46,7 @@ def learnt(memory):
     model = state.prepare(plain)
     shards, lacks = memory == "shards", memory == "lacks" and rank == ranks - 1
     updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
+    updates.checked = shards   # else its rows count among the passes below
     recomputed = []   # of each pass
     forward = plain.model.forward
 

@@ -33,12 +33,15 @@ SHAPES = {
 }
 
 
-def made(lora: bool = False, **sizes: Any) -> Any:
-    """A tiny float32 Qwen3 with TRL's fused head."""
+def made(lora: bool = False, window: int | None = None, **sizes: Any) -> Any:
+    """A tiny float32 Qwen3 with TRL's fused head; with a `window` its first layer sees so many tokens."""
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, head_dim=16,
-        max_position_embeddings=512, tie_word_embeddings=True, attn_implementation="sdpa", **(sizes or SHAPES["grouped"]),
+        max_position_embeddings=512, tie_word_embeddings=True, attn_implementation="sdpa",
+        use_sliding_window=window is not None, sliding_window=window,
+        layer_types=["sliding_attention" if window else "full_attention", "full_attention"],
+        **(sizes or SHAPES["grouped"]),
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
     add_fused_lm_head(model, temperature=0.8, outputs=("log_probs", "entropy"))
@@ -51,7 +54,7 @@ def made(lora: bool = False, **sizes: Any) -> Any:
     return model
 
 
-MODELS = {"full": made(), "lora": made(lora=True), "even heads": made(**SHAPES["even"])}
+MODELS = {"full": made(), "lora": made(lora=True), "even heads": made(**SHAPES["even"]), "window": made(window=5)}
 
 
 @st.composite
@@ -168,8 +171,11 @@ def test_the_model_generates_as_before():
 # Kernels of flash attention, for which a loop stands in: it does what their documentation says
 
 
-def lower_right(query, key, value, query_ends, key_ends, most_queries, most_keys, scale):
-    """Causal attention of rows of different lengths, aligned at their ends; keys have the heads of queries, or fewer."""
+def lower_right(query, key, value, query_ends, key_ends, most_queries, most_keys, scale, back=-1):
+    """Causal attention of rows of different lengths, aligned at their ends; keys have the heads of queries, or fewer.
+
+    A query looks `back` so many keys, or to the first one.
+    """
     shares = query.shape[1] // key.shape[1]
     key, value = (part.repeat_interleave(shares, dim=1) for part in (key, value))
     rows = []
@@ -177,14 +183,16 @@ def lower_right(query, key, value, query_ends, key_ends, most_queries, most_keys
         q, k, v = query[q0:q1], key[k0:k1], value[k0:k1]
         assert len(q) <= most_queries and len(k) <= most_keys
         seen = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
+        seen = seen if back < 0 else seen.triu(len(k) - len(q) - back)
         weights = torch.einsum("qhd,khd->hqk", q, k) * scale
         rows.append(torch.einsum("hqk,khd->qhd", weights.masked_fill(~seen, float("-inf")).softmax(-1), v))
     return torch.cat(rows)
 
 
 def torchs(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size=(-1, -1), scale=None, enable_gqa=False):
-    assert window_size == (-1, 0) and (enable_gqa or query.shape[1] == key.shape[1])
-    return lower_right(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, scale)
+    back, ahead = window_size
+    assert ahead == 0 and (enable_gqa or query.shape[1] == key.shape[1])
+    return lower_right(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, scale, back)
 
 
 def torchs_first(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False):
@@ -193,13 +201,15 @@ def torchs_first(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=
     return lower_right(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, query.shape[-1] ** -0.5)
 
 
-def flash(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causal=False):
+def flash(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causal=False, window_size=(-1, -1)):
     assert causal
-    return lower_right(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale)
+    return lower_right(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale, window_size[0])
 
 
-@pytest.mark.parametrize("name", ["full", "even heads"])
-@pytest.mark.parametrize("varlen", [torchs, torchs_first])
+@pytest.mark.parametrize(
+    ("name", "varlen"),
+    [("full", torchs), ("full", torchs_first), ("even heads", torchs), ("even heads", torchs_first), ("window", torchs)],
+)
 @anything
 @given(groups())
 def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
@@ -208,10 +218,11 @@ def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
         close(MODELS[name], sequences, updates(kernel="varlen"))
 
 
+@pytest.mark.parametrize("name", ["full", "window"])
 @pytest.mark.parametrize("package", ["flash_attention_2", "flash_attention_3"])
 @anything
 @given(groups())
-def test_flash_attention_is_called_right(package, sequences):
+def test_flash_attention_is_called_right(package, name, sequences):
     asked: list[str] = []
 
     def imported(implementation: str) -> Any:
@@ -220,7 +231,7 @@ def test_flash_attention_is_called_right(package, sequences):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transformers.modeling_flash_attention_utils.lazy_import_flash_attention", imported)
-        close(MODELS["full"], sequences, updates(kernel=package))
+        close(MODELS[name], sequences, updates(kernel=package))
     assert set(asked) <= {package}
 
 
@@ -347,11 +358,19 @@ def test_what_is_installed_is_chosen(monkeypatch):
     attention._installed.cache_clear()
 
 
-def test_a_sliding_window_is_refused():
+def test_a_window_is_refused_where_torch_has_none(monkeypatch):
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", torchs_first)
+    some = [TokenSequence.of([1, 2, 3], np.array([2]))]
+    with pytest.raises(ValueError, match="set model.attention to sdpa"):
+        updates(kernel="varlen").train(MODELS["window"], some, partial(objective, some))
+
+
+@pytest.mark.parametrize("name", attention.UNKNOWN)
+def test_attention_of_another_kind_is_refused(name):
     row = row_of([TokenSequence.of([1, 2, 3], np.array([2]))], attention.by_segment, "cpu")
-    with attention.packed_attention(), pytest.raises(ValueError, match="packed rows know no sliding window"):
-        part = torch.zeros(1, 2, 2, 8)
-        attention.attend(None, part, part, part, None, 1.0, row.inputs["segments"], attention.by_segment, sliding_window=4)
+    part = torch.zeros(1, 2, 2, 8)
+    with pytest.raises(ValueError, match=f"packed rows know no `{name}`"):
+        attention.attend(None, part, part, part, None, 1.0, row.inputs["segments"], attention.by_segment, **{name: 0.5})
 
 
 # Memory
@@ -401,6 +420,7 @@ def test_gradients_of_a_pass_that_went_well_before_are_not_counted_twice():
             return super().forward(input_ids, **inputs)
 
     packed = updates(Budget(140, 140))
+    packed.checked = True  # else it counts as a pass
     packed.train(Once(model, 0), SOME, partial(objective, SOME))
     assert len(made_passes) > 2 and packed.forwarded == sum(made_passes[2:])
     for name, gradient in gradients(model).items():

@@ -1,0 +1,74 @@
+"""Checks on a model itself that its sequences can share a row, before it is trained: a configuration may not tell.
+
+The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
+sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities.
+
+Invariant: all ranks forward as many rows of as many sequences, since weights may be in shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather
+from accelerate.utils.memory import should_reduce_batch_size
+
+from envs.documents import InputError
+from homerl.train.packing.attention import Kernel
+from homerl.train.packing.rows import TokenSequence, empty_row, row_of, scores
+from homerl.train.packing.trees import sorted_order
+
+Packed = Callable[[], AbstractContextManager[None]]
+MEMBERS = 2  # sequences that are compared
+# mean difference of log-probabilities, in nats: rounding stays a tenth of it, a convolution that leaks is ten times it
+MOST = {True: 0.1, False: 1e-3}  # in a 16-bit number format, and in float32
+
+
+@torch.no_grad()
+def refuse_mixing(
+    model: Any, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool
+) -> None:
+    """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
+
+    Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format. A rank whose
+    memory is too small for so short sequences compares nothing; its update says what to do.
+    """
+    model.eval()
+    gap = torch.zeros(1, device=accelerator.device)
+    some = neighbours([one for one in sequences if len(one.targets)])
+    try:
+        with accelerator.autocast():
+            gap += _gap(model, some, kernel, packed, accelerator.device)
+    except RuntimeError as error:
+        if not should_reduce_batch_size(error):
+            raise
+    worst = gather(gap).max().item()
+    if not worst <= MOST[half]:  # nor is it a number where a model gives none
+        what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
+        raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
+
+
+def _gap(
+    model: Any,
+    some: Sequence[TokenSequence],
+    kernel: Kernel,
+    packed: Callable[[], AbstractContextManager[None]],
+    device: Any,
+) -> torch.Tensor | float:
+    """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
+    rows = [row_of([one], None, device) for one in some] + [empty_row(None, device)] * (MEMBERS - len(some))
+    with packed():
+        together = scores(model, row_of(some, kernel, device) if some else empty_row(kernel, device)).logps.float()
+    alone = torch.cat([scores(model, row).logps.float() for row in rows])
+    return (together - alone).abs().mean() if len(alone) else 0.0
+
+
+def neighbours(sequences: Sequence[TokenSequence]) -> list[TokenSequence]:
+    """The shortest `MEMBERS` that follow each other in lexical order, so that they share a prompt where any do."""
+    ordered = [sequences[i] for i in sorted_order([one.ids for one in sequences])]
+    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
+    return min(groups, key=lambda group: sum(len(one.ids) for one in group))

@@ -1,0 +1,107 @@
+"""Tiny models of many families: an update of each is that of its sequences alone, in one row or in rows of their own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from transformers import AutoConfig, AutoModelForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+
+from envs.documents import InputError
+from homerl.train.packing.families import why_alone
+from homerl.train.packing.passes import Budget
+from homerl.train.packing.rows import Scores, TokenSequence
+from homerl.train.packing.updates import PackedUpdates
+
+SIZES = {
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2,
+}  # fmt: skip
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "decoder_sparse_step": 1}
+WINDOW = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
+LINEAR = {
+    "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention"],
+}  # fmt: skip
+MAMBA = {
+    "layer_types": ["mamba", "attention"], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1,
+    "num_local_experts": 0, "shared_intermediate_size": 48, "position_embedding_type": "rope",
+}  # fmt: skip
+PACKED: dict[str, dict[str, Any]] = {
+    "qwen3": {}, "qwen3_moe": EXPERTS, "llama": {}, "smollm3": {}, "gemma3_text": WINDOW, "mistral": {"sliding_window": 6},
+    "granite": {},
+}  # fmt: skip
+ALONE: dict[str, dict[str, Any]] = {
+    "qwen3_5_text": LINEAR, "qwen3_next": LINEAR | EXPERTS | {"shared_expert_intermediate_size": 24},
+    "lfm2": {"layer_types": ["conv", "full_attention"]}, "granitemoehybrid": MAMBA, "gemma2": {"sliding_window": 6},
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6},
+}  # fmt: skip
+PROMPT = [3 + i for i in range(20)]
+SEQUENCES = [
+    *(TokenSequence.of([*PROMPT, *[5 + i] * 3, 40 + i, 7, 9, 11], np.arange(20, 27)) for i in range(2)),
+    TokenSequence.of([9, 8, 7, 6, 5, 4, 3, 9, 8, 10, 11, 12, 13], np.arange(5, 13)),
+]
+
+
+def made(family: str, **sizes: Any) -> Any:
+    """A model whose weights are so large that a token more or less in sight shows."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, **(SIZES | sizes))
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager" if family == "gpt_oss" else "sdpa").float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.25)
+    add_fused_lm_head(model, temperature=1.0, outputs=("log_probs", "entropy"))
+    return model
+
+
+def alone(model: Any, one: TokenSequence) -> torch.Tensor:
+    """The log-probabilities of a sequence's targets, by the model's own logits."""
+    every = model(input_ids=torch.tensor(one.ids)[None], use_cache=False).logits[0].log_softmax(-1)
+    return every[one.targets - 1].gather(1, torch.tensor(one.ids[one.targets])[:, None])[:, 0]
+
+
+def mean_loss(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+    return -scored.logps.sum(), torch.zeros(1)
+
+
+def updates(model: Any, budget: Budget, why: str | None) -> PackedUpdates:
+    return PackedUpdates(Accelerator(cpu=True), budget, "auto", alone=why)
+
+
+@pytest.mark.parametrize(("family", "sizes"), [*PACKED.items(), *ALONE.items()], ids=[*PACKED, *ALONE])
+def test_an_update_is_that_of_the_sequences_alone(family, sizes):
+    model = made(family, **sizes)
+    why = why_alone(model.config.to_dict())
+    assert bool(why) == (family in ALONE), why
+    loss = -torch.cat([alone(model, one) for one in SEQUENCES]).sum()
+    loss.backward()
+    expected = {name: part.grad.clone() for name, part in model.named_parameters() if part.grad is not None}
+    assert expected
+    for budget in (Budget(1000, 1000), Budget(0, 40)):  # with all activations kept, and with checkpointing
+        model.zero_grad()
+        found, _ = updates(model, budget, why).train(model, SEQUENCES, mean_loss)
+        assert found.item() == pytest.approx(loss.item(), rel=1e-5)
+        for name, gradient in expected.items():
+            torch.testing.assert_close(
+                model.get_parameter(name).grad, gradient, atol=1e-3, rtol=1e-3,
+                msg=lambda text, name=name: f"{name}: {text}",
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["lfm2", "granitemoehybrid"])
+def test_a_model_that_mixes_sequences_of_a_row_is_refused_before_its_first_update(family):
+    """Also where its configuration does not tell."""
+    model = made(family, **ALONE[family])
+    with pytest.raises(InputError, match=r"model\.name: a packed row changes the log-probabilities"):
+        updates(model, Budget(1000, 1000), None).train(model, SEQUENCES, mean_loss)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_configuration_within_another_is_read():
+    assert why_alone({"text_config": {"layer_types": ["conv"]}}) == "its layers are not all attention (conv)"
+    assert why_alone({"text_config": {"layer_types": ["full_attention"]}, "attention_dropout": 0.5}) is None
