@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from envs.messages import Message
 from homerl.agents.controls import encoded, rendered
-from homerl.play.faults import AgentFault, DialogueTooLong
+from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.messages import IM_END, IM_START, read_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -110,15 +110,20 @@ class PolicyAgent:
         return twin
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
-        """Sample the next message. Raises `AgentFault` if the dialogue has `max_tokens` tokens."""
+        """Sample the next message. Raises `AgentFault` if the dialogue has grown to `max_tokens` tokens, and `InfraError` if
+        it has as many before the agent has said anything, which is not the agent's fault.
+        """
         if n != 1:
             raise ValueError("a policy agent plays one line; use one agent a branch")
         new = observation.messages[self._read :]
         text = render_new(self.tokenizer, new, observation.tools, first=self._read == 0)
         ids = encode(self.tokenizer, text)
-        if self.ledger.spans and len(self.ledger.ids) + len(ids) >= self.max_tokens:
+        count = len(self.ledger.ids) + len(ids)
+        if count >= self.max_tokens and len(self.ledger.spans) == self.ledger.shared:
+            raise InfraError(f"the first prompt has {count} tokens, and an episode may have {self.max_tokens}")
+        if count >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
-        refuse_longer(len(self.ledger.ids) + len(ids), self.longest)
+        refuse_longer(count, self.longest)
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         end = self.tokenizer.eos_token_id  # read once: transformers looks it up anew each time

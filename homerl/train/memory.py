@@ -34,7 +34,9 @@ ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two momen
 
 @dataclass(frozen=True)
 class Estimate:
-    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself."""
+    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself, and
+    `alone` why each sequence has a row of its own, if so.
+    """
 
     gpus: int
     always: dict[str, float]
@@ -43,6 +45,7 @@ class Estimate:
     unit: str = "GPUs"
     lacks: str = ""
     budget: Budget | None = None
+    alone: str | None = None
 
     @property
     def peak(self) -> float:
@@ -67,6 +70,7 @@ class Estimate:
             head,
             *(f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts),
             f"  tokens of a pass: up to {self.budget}",
+            *([f"  each row has one sequence, and no prompt is shared: {self.alone}"] if self.alone else []),
         ]
 
 
@@ -110,7 +114,7 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     activations, lacks = _activations(token, budget, longest(settings), free)
     training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
-    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, budget)
+    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, budget, shape.alone)
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:

@@ -36,7 +36,7 @@ from homerl.train.common import (
     reporters,
     with_kernels,
 )  # fmt: skip
-from homerl.train.credit.registry import mode_of
+from homerl.train.credit.registry import in_groups, kept, mode_of
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
@@ -319,9 +319,9 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
         returns = [sum(p.rewards) if p.cut is None else math.nan for p in played]
-        counts = [p.counts for p in played]
+        compared = [one for group in in_groups(played, self.recipe.rlve.group) for one in kept(group)]
         lengths = [row["lengths"] for row in batch.rows]
-        signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
+        signal = UpdateSignal(batch.credit, lengths, returns, compared, self.recipe.rlve.group)
         parts = part_metrics(batch.rows, self.recipe.blueprints.recipe)
         metrics = signal.metrics() | episode_metrics(batch.rows) | parts | batch.shares
         for name, value in (metrics | self.player.metrics()).items():

@@ -30,26 +30,28 @@ class SignalLost(Stopped):
 class UpdateSignal:
     """The data of one update, over the rollouts of all ranks; inner lists are indexed by step.
 
-    Groups with a rollout that does not count are left out, and their share is reported.
+    `kept` tells which rollouts are compared with others of their group. The rest are left out, and so are groups of which
+    fewer than two are kept; the share of these is reported.
     """
 
     advantages: Sequence[Sequence[float]]
     lengths: Sequence[Sequence[int]]
     returns: Sequence[float]
-    counts: Sequence[bool]
+    kept: Sequence[bool]
     group: int
 
-    def kept(self) -> np.ndarray:
-        """A boolean for each group: whether all of its rollouts count."""
-        return np.array(self.counts, dtype=bool).reshape(-1, self.group).all(axis=1)
+    def compared(self) -> np.ndarray:
+        """A boolean for each rollout, of shape (groups, group): whether it is compared with another."""
+        kept = np.array(self.kept, dtype=bool).reshape(-1, self.group)
+        return kept & (kept.sum(axis=1, keepdims=True) > 1)
 
     def metrics(self) -> dict[str, float]:
         """The shares of zero advantages, the advantage mass and the sampled tokens by step index, and the spread of
         returns.
         """
         tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
-        kept = self.kept()
-        for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), kept.repeat(self.group)):
+        compared = self.compared()
+        for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
             for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
                 tokens[index] += length
                 zero[index] += length * (abs(advantage) < NOTHING)
@@ -58,7 +60,7 @@ class UpdateSignal:
         figures = {
             "sentinel/zero_advantage": sum(zero.values()) / total,
             "sentinel/group_std": self.group_std(),
-            "sentinel/dropped_groups": 1.0 - float(kept.mean()),
+            "sentinel/dropped_groups": 1.0 - float(compared.any(axis=1).mean()),
         }
         for index in sorted(tokens):
             figures[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
@@ -68,8 +70,9 @@ class UpdateSignal:
 
     def group_std(self) -> float:
         """The mean standard deviation of returns within a group, without rollouts that were cut (NaN)."""
-        groups = np.array(self.returns).reshape(-1, self.group)[self.kept()]
-        return float(np.nanstd(groups, axis=1).mean()) if len(groups) else 0.0
+        compared = self.compared()
+        returns = np.where(compared, np.array(self.returns).reshape(-1, self.group), np.nan)[compared.any(axis=1)]
+        return float(np.nanstd(returns, axis=1).mean()) if len(returns) else 0.0
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 
 from envs.documents import read_json
 from homerl.train.model import LoraSettings, ModelSettings
+from homerl.train.packing.families import why_alone
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
@@ -29,7 +30,7 @@ class TokenBytes:
 
 @dataclass(frozen=True)
 class DecoderSizes:
-    """The sizes of a dense decoder. The names are Qwen3's."""
+    """The sizes of a dense decoder. The names are Qwen3's. `alone` says why its sequences share no row, if they do not."""
 
     hidden: int
     layers: int
@@ -39,6 +40,7 @@ class DecoderSizes:
     head_dim: int = 128
     vocab: int = 151_936
     tied: bool = False
+    alone: str | None = None
 
     @property
     def per_layer(self) -> int:
@@ -128,10 +130,13 @@ def _cached(name: str) -> DecoderSizes | None:
 
 
 def of_config(config: Mapping[str, Any]) -> DecoderSizes:
-    """The sizes in a model's configuration, where null stands for what follows from the other sizes."""
-    heads = config["num_attention_heads"]
+    """The sizes in a model's configuration, where null stands for what follows from the other sizes. A model that also sees
+    has those of its decoder in `text_config`.
+    """
+    text = config.get("text_config") or config
+    heads = text["num_attention_heads"]
     return DecoderSizes(
-        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
-        config["intermediate_size"], config.get("head_dim") or config["hidden_size"] // heads, config["vocab_size"],
-        config.get("tie_word_embeddings", False),
+        text["hidden_size"], text["num_hidden_layers"], heads, text.get("num_key_value_heads") or heads,
+        text["intermediate_size"], text.get("head_dim") or text["hidden_size"] // heads, text["vocab_size"],
+        config.get("tie_word_embeddings", False), why_alone(config),
     )  # fmt: skip

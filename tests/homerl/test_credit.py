@@ -15,7 +15,7 @@ from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
 from homerl.train.credit.counterfactual import EMPTY, CounterfactualSettings, counterfactual_credit, most_surprising
-from homerl.train.credit.registry import assign, mode_of, rule_of, teaches
+from homerl.train.credit.registry import assign, kept, mode_of, rule_of, teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import Values, state_credit
@@ -142,12 +142,28 @@ def rule(credit: str):
     return rule_of(RLVESettings(credit=credit))
 
 
-def test_groups_are_apart_and_one_that_does_not_count_is_dropped_whole():
+def test_a_rollout_that_does_not_count_takes_no_part_in_its_group():
+    group, counts = [[5.0, 0.0], [1.0], [2.0]], [True, False, True]
+    for mode, credit in (("step", step_credit), ("trajectory", trajectory_credit)):
+        first, last = credit([group[0], group[2]])
+        assert assign(played(group, counts), 3, rule(mode)) == [first, [0.0], last]
+        assert flat([first, last]).any()
+    alone = assign(played(group, [False, False, True]), 3, rule("step"))
+    assert not flat(alone).any(), "there is nothing to compare it with"
+
+
+def test_groups_are_apart():
     good, other = [[1.0], [0.0]], [[5.0, 0.0], [1.0]]
     rewards, counts = good + other + good, [True, True, True, False, True, True]
     credit = assign(played(rewards, counts), 2, rule("step"))
     assert credit == [*step_credit(good), [0.0, 0.0], [0.0], *step_credit(good)]
     assert flat(credit).any()
+
+
+def test_a_forked_group_is_dropped_whole():
+    root, sibling = CreditInput([1.0, 0.0]), CreditInput([1.0, 1.0], fork=Fork(0, 1))
+    spoilt = CreditInput([0.0], counts=False)
+    assert kept([root, sibling]) == [True, True] and kept([root, sibling, spoilt]) == [False] * 3
 
 
 def test_groups_may_straddle_ranks():

@@ -66,6 +66,16 @@ def test_a_hub_model_has_the_sizes_of_its_cached_configuration(tmp_path, monkeyp
     assert sizes_of(ModelSettings(name="someone/Small-2B")) == expected == sizes_of(ModelSettings(name=str(tmp_path)))
 
 
+def test_check_says_that_a_models_layers_are_not_all_attention(tmp_path):
+    """Of a model that also sees, whose decoder is described within its configuration."""
+    text = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 99}
+    config = {"text_config": text | {"layer_types": ["linear_attention", "full_attention"]}, "tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    lines = estimate(recipe("sft_8b", "--model.name", str(tmp_path))).lines(80)
+    assert "no prompt is shared: its layers are not all attention (linear_attention)" in lines[-1]
+    assert "shared" not in estimate(recipe("sft_8b")).lines(80)[-1]
+
+
 PARTS = ("weights", "gradients", "optimizer")
 
 

@@ -307,6 +307,14 @@ def test_a_dialogue_that_outgrows_its_limit_ends_on_a_whole_turn(tokenizer, blue
     assert agent.ledger.spans[-1][0] < 150
 
 
+def test_a_first_prompt_that_is_too_long_is_not_the_policys_fault(tokenizer, blueprint):
+    """Nor does it reach the engine, which may take no prompt so long."""
+    player = Player(Fails(), tokenizer, ScriptedUser, LONG, RewardWeights(), 10)
+    [rollout] = player.play([blueprint], [1])
+    assert rollout.trajectory.outcome is Outcome.INFRA_ERROR
+    assert "the first prompt has" in rollout.trajectory.fault.reason
+
+
 class NoUser:
     """A user whose server is gone."""
 

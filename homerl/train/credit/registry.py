@@ -1,13 +1,15 @@
 """The available credit modes, and the one that a recipe chooses.
 
 Invariants: a mode is discovered by its file (see `homerl.train.credit`); a rollout that does not count (a fault of the
-user or a server) excludes its whole group; a group whose returns do not vary gets zeros from every mode.
+user or a server) gets zeros, and the others of its group are compared without it; where rollouts are forked from each
+other, it excludes its whole group; a group whose returns do not vary gets zeros from every mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import homerl.train.credit
@@ -36,20 +38,28 @@ def rule_of(settings: Any) -> Rule:
     def rule(group: Group) -> list[list[float]]:
         if not teaches(group, settings.gamma):
             return [[0.0] * len(played.rewards) for played in group]
-        return mode.rule(group, settings)
+        compared = kept(group)
+        credit = iter(mode.rule([*compress(group, compared)], settings))
+        return [next(credit) if one else [0.0] * len(played.rewards) for played, one in zip(group, compared, strict=True)]
 
     return rule
 
 
+def kept(group: Group) -> list[bool]:
+    """Which rollouts of a group are compared: those that count. Forks name each other by number, so all or none."""
+    if any(played.fork for played in group):
+        return [all(played.counts for played in group)] * len(group)
+    return [played.counts for played in group]
+
+
 def teaches(group: Group, gamma: float = 1.0) -> bool:
-    """Whether a group has something to compare: all of its rollouts count, and their returns vary.
+    """Whether a group has something to compare: the returns of its rollouts that count vary.
 
     Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares. With γ < 1,
     rollouts of equal sums differ still if one earned it sooner. A rollout that was cut is compared with its root, as far as
     it was played.
     """
-    if not all(played.counts for played in group):
-        return False
+    group = [*compress(group, kept(group))]
     cut = [(played.rewards, group[played.fork.parent].rewards) for played in group if played.cut is not None and played.fork]
     whole = [played.rewards for played in group if played.cut is None]
     return returns_vary(whole, gamma) or any(differ(one, root) for one, root in cut)
