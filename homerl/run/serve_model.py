@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from envs.model import Model
 from envs.world import too_deep
+from homerl.agents.transformers_engine import COLDEST
 from homerl.play.faults import AgentFault
 from homerl.play.messages import plain_text
 from homerl.play.observation import Observation
@@ -117,6 +118,13 @@ class Asked(Given):
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     n: int = Field(1, ge=1, le=1)
     stream: bool = False
+
+    @field_validator("temperature")
+    @classmethod
+    def _one_that_is_meant(cls, temperature: float) -> float:
+        if 0 < temperature < COLDEST:
+            raise ValueError(f"temperature is 0, which is greedy, or at least {COLDEST:g}")
+        return temperature
 
 
 @dataclass(frozen=True)
