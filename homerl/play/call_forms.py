@@ -23,6 +23,7 @@ FENCE = "```"
 NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
 ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
 INNER = ("function", "function_call", "tool_call")  # keys whose object is the call
+ACTS = {*NAMES, *INNER, "tool_calls", "service", "intent", "entity_id"}  # keys of what was meant as a call, or is one
 SPACE = "(?:[\\w-]{1,20}[:_]|[|｜]DSML[|｜])?"  # of the names of tags
 
 DECODER = json.JSONDecoder()

@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from envs.world import MOST_TEXT
 from homerl.play.call_forms import (
+    ACTS,
+    ARGUMENTS,
     DECODER,
-    NAMES,
     SPACE,
     UNREADABLE,
     Call,
@@ -26,7 +28,6 @@ from homerl.play.call_forms import (
     calls_in,
     calls_of,
     made,
-    names_call,
     python_calls,
 )
 
@@ -65,7 +66,7 @@ CALLS = (
     Mark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
     Mark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
     Mark("MiniMax, Claude", r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>", r"</{tag}\s*>",
-         rf"{SPACE}(?:invoke|function)"),
+         rf"(?i:{SPACE}(?:invoke|function(?:_?calls?)?|tool(?:_?calls?|_use)?))"),
     Mark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
     Mark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
     Mark("DeepSeek, Kimi, LFM, Llama 4, InternLM", rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
@@ -110,9 +111,11 @@ ENDS = re.compile(  # of the message: they end what nothing else closes
     r"<\|(?:im_end|eo[mt]_id|endoftext|end_of_text|return)\|>|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>"
 )
 JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")
-JSON_END = re.compile(r"\s*```|\s*;")
+JSON_END = re.compile(r"(?:\s*[]},;])*(?:\s*```)?")  # brackets too many, and what separates calls
 MEANT = re.compile(r"\A(?:```\w*\s*)?(?:\[\s*)*\{\s*(?:[\"'}]|\Z)|\A(?:```\w*\s*)?\[\s*(?:\]\s*(?:```)?)?\Z")
-CALLED = re.compile(rf"(?:\[\s*)?\{{\s*\"(?:{'|'.join(NAMES)}|tool_calls)\"\s*:")
+CALLED = re.compile(  # the beginning of a call that was cut, or that is no JSON
+    rf"(?:\[\s*)?\{{\s*(?:\"(?:{'|'.join(sorted({*ACTS, *ARGUMENTS}))})\"\s*:|(?:\"\w*)?\Z)"
+)
 MOST_STARTS = 32  # places at which JSON may begin in a text
 NO_END = "the tool call has no end"
 
@@ -279,11 +282,12 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
         if not (found := JSON.search(words, start)):
             break
         start = found.start("json")
+        value, called = None, None
         try:
             value, end = DECODER.raw_decode(words, start)
-            called = calls_of(value) if any(map(names_call, value if isinstance(value, list) else [value])) else None
+            called = calls_of(value) if any(map(_acts, value if isinstance(value, list) else [value])) else None
         except UNREADABLE as error:
-            if CALLED.match(words, start):
+            if value is not None or CALLED.match(words, start):
                 return "".join([*kept, words[at : found.start()]]), [], unread(error)
             start += 1
             continue
@@ -294,3 +298,8 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
             follows = JSON_END.match(words, end)
             at = start = follows.end() if follows else end
     return "".join([*kept, words[at:]]), calls, None
+
+
+def _acts(value: Any) -> bool:
+    """Whether JSON among words was meant as a call. What else it holds is told: "It says {"light": "on"}"."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(ACTS)

@@ -71,6 +71,8 @@ FORMS = {
     "jamba": f"<tool_calls>[{CALL}]</tool_calls>",
     "tools": f"<tools>{CALL}</tools>",
     "function_call": f"<function_call>{CALL}</function_call>",
+    "the name in the tag": f'<function_call name="set">{json.dumps(SET)}</function_call>',
+    "grok": INVOKED.replace("invoke", "xai:function_call"),
     "within a tag": f"<functioncall {CALL}>",
     "glaive": f"<functioncall> {json.dumps({'name': 'set'})[:-1]}, \"arguments\": '{json.dumps(SET)}'}} <|endoftext|>",
     "xlam": f"[{CALL}]",
@@ -179,6 +181,10 @@ def test_plain_words_stay_as_they_are(text):
         ('{"name": "set", "arguments": {"did": "10', ""), ('Sure! {"name": "set", "arguments": {"did":', "Sure!"),
         ('{"name": "set", "arguments": "all"}', ""), ('Sure! {"name": "set", "arguments": "all"}', "Sure!"),
         ('On it.\n```homeassistant\n{"service": "light.turn_on", "target_device": "light.a"}\n```', "On it."),
+        ('Sure! {"service": "light.turn_on", "entity_id": "light.a"}', "Sure!"),
+        ('Sure!\n```json\n{"entity_id": "light.a", "action": "turn_on"}\n```', "Sure!"), ('Sure! {"name": "set"}', "Sure!"),
+        ('Sure! {"parameters": {"a": 1}, "na', "Sure!"), ('Sure! {"na', "Sure!"), ("Sure! {", "Sure!"),
+        ("Sure.\n```json\n{", "Sure."),
         (f"{CALL}\n{{\"light\": 1}}", ""), (f'[{CALL}, {{"light": 1}}]', ""), ("<tool_call>set</tool_call>", ""),
         (f"{FORMS['hermes']}<tool_call>no</tool_call>", ""), (f"{FORMS['hermes']} [TOOL_CALLS]no", ""), ("<tool_call", ""),
         ("<function=set>\n<parameter=did>\n10", ""), ("<tool_calls>soon</tool_calls>", ""), ("{'light': 'on'}", ""),
@@ -220,6 +226,15 @@ def test_several_calls_are_made_in_their_order():
     ):  # fmt: skip
         message, malformed = parse_reply(text)
         assert malformed is None and called(message) == two and message["content"] == "", text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(f"{CALL}}}", ""), (f"Sure. {CALL}}}}}\n", "Sure."), (f"```json\n{CALL}}}\n```", ""), (f"{CALL},\nDone.", "Done.")],
+)
+def test_signs_that_are_left_of_a_call_are_no_speech(text, words):
+    message, malformed = parse_reply(text, TOOLS)
+    assert malformed is None and called(message) == [("set", SET)] and message["content"] == words
 
 
 @pytest.mark.parametrize(
