@@ -153,12 +153,15 @@ DID = re.compile(
     r"(?: (?:for you|as (?:you )?(?:asked|requested|wished)|now|successfully))*\W*$"
     rf"|\b(?:i|we)(?:'ve| have)? (?:(?:now|just|also|successfully|gone ahead and) )*(?:{ACTED}|set|shut|put)\b"
     rf"|\b(?:has|have|it's|they've) (?:(?:now|just|both|all|also) )*been (?:successfully )?(?:{ACTED}|set|shut|put|done)\b"
+    rf"|\b(?:was|were) successfully (?:{ACTED}|set|shut|put)\b"
+    rf"|\b(?:was|were) (?:{ACTED}|set|shut|put) (?:(?:on|off|up|down) )?successfully\b"
     rf"|{LEAD}(?:successfully (?:{ACTED}|set|shut|put)|(?:{ACTED}) (?:on|off|up|down|the|your|all|both|it|them|back|to))\b"
     rf"|(?:\b(?:is|are)|'s|'re) (?:(?:both|all|also) )*now (?:{ACTED}|on|off|open|shut|set|running|playing|dim|active)\b"
     r"|(?:\b(?:is|are)|'s|'re) (?:on|off|open|closed|locked|unlocked) now\b"
     rf"|\bi(?:'m| am) (?:now )?(?:{ACTING})\b|{LEAD}(?:{ACTING}) .*\b(?:now|for you)\W*$"
     rf"|已经?(?!是|在|处于)[^，。]{{0,24}}?(?:{BY_HAND})(?!着|的|状态)|已经?(?:全部?|都)?(?:好了|完成|搞定|办[好妥]|处理好)"
     rf"|(?:成功|正在?)[为帮给][您你][^，。]{{0,20}}?(?:{BY_HAND})|(?:{BY_HAND}|[开关锁][好上掉]?)了(?!吗)"
+    rf"|^\W*正在(?:{BY_HAND})(?!着|的)|已经?[开关锁](?:灯|门|窗)"
     r"|[调设升降][到至为成高低][^，。]{1,10}了$"
     r"|^\W*(?:好的?|行|嗯)?(?:都|全)?(?:好了|搞定了?|[办弄做设调]好了|办妥|(?:操作|执行|设置)?(?:完成|成功|完毕)了?)\W*$"
 )
@@ -166,14 +169,24 @@ ADMITS = either(
     r"(?:could|can|did)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?|unfortunately|impossible|refused|rejected"
     r"|(?:am|are|is|was|were|do|does|have|has)(?: not|n't) (?:\w+ )?(?:able|available|changed?|done|exist|find|have|know"
     r"|possible|respond(?:ing)?|see|support(?:ed)?|understand|work(?:ed|ing)?)|not found|un(?:available|reachable|supported)"
-    r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such",
+    r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such|no (?:\w+ ){1,4}(?:found|available|exists?)",
     "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
 )
 SUPPOSED = either(
-    "if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already",
+    "if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already"
+    "|nothing|nobody|by (?:someone|somebody)",
     "如果|要是|的话|可以|能够|需要|是否|会(?!议|客)",
 )
+TO_BE = "is|are|was|were|did|does|has|had|will|isn't|aren't|wasn't|weren't|didn't|doesn't|hasn't"
+WHAT = "what|which|who|how|when|where|why"
 INQUIRY = re.compile(
-    r"^\W*(?:is|are|was|were|did|does|has|(?:do|have) (?:i|we|you|they)|what|which|when|where|who|why|how(?! about))\b"
-    r"|^(?!.*[帮请能]|.*可以).*(?:吗|什么|多少|几|哪|谁|怎么|是不是|有没有)"
+    r"^\W*(?:(?:so|and|hey|hi|hello|please|well|ok(?:ay)?)\b\W*)*"
+    rf"(?:(?:{TO_BE})\b(?! (?:it|that) (?:ok(?:ay)?|possible|all ?right)\b| you (?:able|willing))"
+    rf"|(?:do|have) (?:i|we|you|they)\b(?! mind)|(?:{WHAT})(?:'s\b| (?:{TO_BE}|do|can|should)\b(?! you))"
+    r"|(?:what|which|who|how)\b(?! (?:about|if|not|i)\b)"
+    rf"|(?:(?:can|could|would|will|do) you )?(?:tell me|let me know|check|see|know) (?:if|whether|{WHAT})\b)"
+    r"|^(?:请问)?(?!.*(?:[帮请能把]|可以|[好行]吗|怎么[这那]么|(?:哪|什么|谁)[^，]{0,4}都))"
+    r".*(?:吗|什么|多少|几(?!乎)|哪|谁|怎么|是不是|有没有)"
+    r"|^(?:请|麻烦|你|您|能不能|能|可不可以|可以|帮我|给我)*(?:告诉我|看一?看|看一?下|查一?下|查一?查|确认一下).*"
+    r"(?:吗|没|什么|多少|几|哪|谁|怎么|是不是|有没有|是否|温度|状态)|了没有?\W*$|([开关锁])没\1"
 )

@@ -55,6 +55,7 @@ Successfully set the temperature to 21 | No problem, I've turned it on. | I have
 灯开了。 | 打开了。
 我把灯关了。 | 关好了 | 设置完成 | 空调已设为26度。 | 正在为您打开客厅灯。 | 没问题，已经打开了。 | 已成功为您打开灯
 会议室的灯已打开
+The light was successfully turned on. | The lamp was switched off successfully | 正在打开厨房的灯。 | 已关灯
 """
 NO_SUCCESS = """
 The light is on. | It is already on. | It is already on, so I did nothing. | I could not do that.
@@ -74,12 +75,20 @@ It is set to 20 degrees. | I would have turned it on. | I'm sorry, the device is
 温度是21度。 | 现在21度
 我可以帮您打开灯。 | 没有打开 | 三盏灯开着。 | 抱歉，做不到。 | 已经在运行。 | 如果打开了会很吵 | 好的。 | 不可以打开
 灯一直开着的
+Nothing has been turned on. | The lamp has been switched off by someone. | The hall is lit. No sauna found. | 窗帘正在打开
 """
 ASKS = """
 is the light on? | What is on | did you turn it on? | do I have lights on | have you locked the door | 灯开着吗 | 几点了
+so, is it on? | hey, isn't the door locked? | what's on | where's the vacuum | why is it on | tell me if the door is locked
+can you check whether it is locked? | do you know if the light is on? | will it rain
+请问门锁了吗 | 灯都开着吗 | 灯关了没有 | 灯关了没 | 灯开没开 | 帮我看看门锁了吗 | 你能告诉我门锁了吗 | 请查一下温度
 """
 WANTS = """
 turn on the light | can you turn on the light? | how about some light | do turn it on | 打开灯 | 能打开灯吗 | 可以开灯吗
+is it possible to turn it on? | do you mind opening the blind? | are you able to lock it | why don't you turn it on
+what about some light | what if you turn it on | when I leave, turn it off | where you are, stop | check the door and lock it
+把灯打开好吗 | 把所有灯关了好吗 | 关一下灯行吗 | 调到几乎最暗 | 怎么这么暗，开灯 | 打开哪个都行
+能把灯关了吗 | 请问能打开灯吗
 请打开灯好吗
 """
 
