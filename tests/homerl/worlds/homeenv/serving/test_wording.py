@@ -11,7 +11,7 @@ TELLING = {
     "Stovetop|Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe",
     "de": "Haustür|Haustuer|Haustur|HAUSTÜR|Haustu\u0308r|Haustürschloss|Haustuerschloss|Eingangstür|Wohnungstürrelais|"
     "WCTür|Saunatür|Saunatuer|tur|Tür1|Türöffner|Tueroeffner|Turoffner|Schloß|Türschloß|Garagentor|Gartentor 2|Hoftor|"
-    "Hoftore|Tormotor|Einfahrtstor|Kochfeld|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|Wohnungstueren",
+    "Hoftore|Tormotor|Einfahrtstor|Kochfeld|Werktor|Parktor|Elektrotor|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|Wohnungstueren",
     "fr": "Porte d'entrée|Porte d’entree|PORTAIL|Gâche|gache électrique|Serrure|Cuisinière|cuisiniere",
     "es": "Puerta principal|Portón|porton|Cerradura|Vitroceramica",
     "it": "Serratura|Portone|Piano cottura|Cancello",
@@ -30,7 +30,7 @@ ELSE = {
     "Range extender|Hobby|Beethoven|Monitor|"
     "Doctor|Generator|Restore|Turntable|Turbo|Timeslot|Shepherd",
     "de": "Türkis|Tuerkis|Turkis|Schlossallee|Schloßallee|Temperatur|Tastatur|Armatur|Kultur|Natur|Natürlich|"
-    "Motor|Elektromotor|Ventilator|Turm|Torte|Torsten|Wörishofen|Türklingel",
+    "Motor|Elektromotor|Rotor|Projektor|Aktor|Viktor|Ventilator|Turm|Torte|Torsten|Wörishofen|Türklingel",
     "fr": "Stores salon|Profondeur|Lampe four",
     "es": "Las luces",
     "ru": "воротник|плитка|Поворот",
