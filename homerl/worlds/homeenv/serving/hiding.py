@@ -24,7 +24,9 @@ HIDDEN = "***"
 NOTHING = ("", "null", "None", "[]", "()", "{}")
 LEAST = 4  # signs of a secret that is masked wherever it stands
 NAMED = "|".join(sorted(CODES))
-CODE = re.compile(rf"""\b(?:{NAMED})\b["'\\]*\s*[:=]+\s*[\["'\\]*([^"'\\,{{}})\]]+)""")  # where nothing can be parsed
+CODE = re.compile(  # where nothing can be parsed: after its name in JSON, in Python, or in a tag
+    rf"""\b(?:{NAMED})\b["'\\]*\s*(?:[:=]+|>|</arg_key>\s*<arg_value>)\s*(?:<escape>|<\|"\|>)?[\["'\\]*([^"'\\,{{}})\]<]+)"""
+)
 CUT = re.compile(r" ?\.\.\.")  # what ends a text that a message does not quote in full
 
 
