@@ -42,7 +42,7 @@ from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.missed import LEFT_OUT, UNFINISHED, Missed, attempts_of, missed
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
-from homerl.worlds.homeenv.serving.words import Words
+from homerl.worlds.homeenv.serving.words import Words, joined
 
 Mode = Literal["shadow", "confirm", "act"]
 STEPS = 8  # messages of the agent for one of the person's
@@ -219,7 +219,7 @@ class Caretaker:
             exchange.outcome = "refused"
             exchange.missed += self._left([one for one in exchange.made if one.did != did])
             often = self.words.say("often", device=called(self.home.plan, did), count=count)
-            exchange.reply = " ".join(filter(None, [often, self._telling.missed(exchange)]))
+            exchange.reply = joined(often, self._telling.missed(exchange))
             return
         exchange.guarded = self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
         if self.house.mode == "shadow":
@@ -236,12 +236,15 @@ class Caretaker:
     def _with_missed(self, exchange: Exchange, key: str) -> str:
         """A sentence about what calls do, and what the agent tried in vain."""
         told = self.words.say(key, changes=self._shown(exchange))
-        return " ".join(filter(None, [told, self._telling.missed(exchange)]))
+        return joined(told, self._telling.missed(exchange))
 
     def _left(self, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
-        """Calls that are not made after all: the first for this reason, the others since they were left out then."""
+        """Calls that are not made after all: the first for this reason, the others since they were left out then.
+
+        A device that was withdrawn meanwhile is told by the name that the person was shown.
+        """
         rules = [rule, *[LEFT_OUT] * len(made)]
-        return tuple(Missed.of(self.home.plan, one.did, one.service, why) for one, why in zip(made, rules))
+        return tuple(Missed.of(self._telling.plan, one.did, one.service, why) for one, why in zip(made, rules))
 
     async def _consented(self, exchange: Exchange, proposal: Proposal) -> None:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
@@ -275,7 +278,7 @@ class Caretaker:
         except HomeAssistantError as error:
             exchange.errors.append(str(error))
             blind = self.words.say("unseen", why=reason(error))
-        exchange.reply = " ".join(filter(None, [self._telling.report(exchange), blind]))
+        exchange.reply = joined(self._telling.report(exchange), blind)
 
     async def _carry_out(self, exchange: Exchange) -> None:
         """Make the calls one after the other, until one fails: the next may rest on it."""
@@ -316,7 +319,7 @@ class Caretaker:
         exchange.errors.append(str(error) or type(error).__name__)
         exchange.outcome = exchange.result
         told = self._telling.report(exchange) if exchange.done else ""
-        exchange.reply = " ".join(filter(None, [told, words]))
+        exchange.reply = joined(told, words)
 
     def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
         key = _key([*dialogue, {"role": "assistant", "content": exchange.reply}])
@@ -334,8 +337,8 @@ class Caretaker:
         ends = sorted({end for found in self._guard.led_to(self.home, touched).values() for end in found} - touched.keys())
         plan = self.home.plan
         things = dict.fromkeys(called(plan, end) if end in plan.by_did else kind_of(end) for end in ends)
-        perhaps = [self.words.say("perhaps", what=", ".join(things))] if things else []
-        return "; ".join([self._telling.shown(self.home, exchange), *perhaps])
+        perhaps = [self.words.say("perhaps", what=self.words.listed(things, "within"))] if things else []
+        return self.words.listed([self._telling.shown(self.home, exchange), *perhaps])
 
     def _close(self, exchange: Exchange) -> None:
         """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
@@ -345,7 +348,7 @@ class Caretaker:
             log.exception("an exchange is not in the log")
             remark = self.words.say("unlogged", why=reason(error))
             if remark not in exchange.reply:
-                exchange.reply = " ".join(filter(None, [exchange.reply, remark]))
+                exchange.reply = joined(exchange.reply, remark)
 
     def _log(self, exchange: Exchange) -> None:
         self.journal.append(exchange.entry(self.house.mode, self.name))

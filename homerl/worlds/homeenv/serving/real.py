@@ -17,6 +17,7 @@ from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.exposure import withdrawn
 from homerl.homeassistant.translation import refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.withdrawing import without
 
 GREETING = 10.0  # seconds for the first answer
@@ -54,7 +55,7 @@ class HomeAssistant:
         try:
             async with asyncio.timeout(PATIENCE), connect(self.url, self._token) as client:
                 if await withdrawn(client, {made.did}, [unreachable(made.did)]):
-                    raise HomeAssistantError(f"{made.did} is not exposed to Assist any more.")
+                    raise HomeAssistantError(f"{called(twin.plan, made.did)} is not exposed to Assist any more.")
                 await client.call_service(call.domain, call.service, call.data, call.target)
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."

@@ -25,7 +25,7 @@ from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.hiding import told as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 from homerl.worlds.homeenv.serving.missed import UNMADE, WITH_SENTENCE, Missed
-from homerl.worlds.homeenv.serving.words import Words
+from homerl.worlds.homeenv.serving.words import Words, joined
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Telling:
 
     def shown(self, home: Home, exchange: Exchange) -> str:
         """What calls do, as a person is shown it before: at once, and then by automations."""
-        return "; ".join([*self._now(home, exchange), *self._later(exchange)])
+        return self.words.listed([*self._now(home, exchange), *self._later(exchange)])
 
     def _now(self, home: Home, exchange: Exchange) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
@@ -71,14 +71,14 @@ class Telling:
             claims = not exchange.calls and says_done(said.claims)
             return said.text if (said.question or admits(said.text)) and not claims else ""
         unfounded = not (exchange.calls or said.question or inquires(exchange.said)) and claims_success(said.claims)
-        return self._joined(said.text, self.words.say("idle") if unfounded else "")
+        return joined(said.text, self.words.say("idle") if unfounded else "")
 
     def missed(self, exchange: Exchange) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
         own = [self.words.say(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
         named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
-        what = "; ".join(dict.fromkeys(map(self._missed, named)))
-        return self._joined(self.words.say("refused", what=exchange.masked(what)) if what else "", *own)
+        what = self.words.listed(dict.fromkeys(map(self._missed, named)))
+        return joined(self.words.say("refused", what=exchange.masked(what)) if what else "", *own)
 
     def _missed(self, one: Missed) -> str:
         parts, why = [part for part in (one.device, one.service) if part], self.words.why(one.rule)
@@ -90,10 +90,7 @@ class Telling:
     def nothing_done(self, exchange: Exchange) -> str:
         """The reply where nothing was called. An agent that admits it needs no help of ours."""
         admitted = exchange.reply if admits(exchange.reply) else ""
-        return admitted or self._joined(self.missed(exchange), exchange.reply) or self.words.say("unable")
-
-    def _joined(self, *sentences: str) -> str:
-        return " ".join(filter(None, sentences))
+        return admitted or joined(self.missed(exchange), exchange.reply) or self.words.say("unable")
 
     def report(self, exchange: Exchange) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
@@ -104,20 +101,20 @@ class Telling:
         failed = {one.did for one in exchange.undone}
         main = [change for change in exchange.changes if change.compared and asked_for(change, exchange.made)]
         if wrong := [change for change in main if change.differs and change.did not in failed]:
-            parts.append(self.words.say("differs", changes="; ".join(map(self._is, wrong))))
+            parts.append(self.words.say("differs", changes=self.words.listed(map(self._is, wrong))))
         if right := [change for change in main if not change.differs and change.did in failed]:
-            parts.append(self.words.say("nevertheless", changes="; ".join(map(self._is, right))))
-        return self._joined(*parts)
+            parts.append(self.words.say("nevertheless", changes=self.words.listed(map(self._is, right))))
+        return joined(*parts)
 
     def _result(self, exchange: Exchange) -> str:
         if not exchange.undone and any(one.rule != UNMADE for one in exchange.missed):
-            return self.words.say("only", done="; ".join(self._actions(exchange, exchange.done)))
+            return self.words.say("only", done=self.words.listed(self._actions(exchange, exchange.done)))
         if not exchange.undone:
             return (not exchange.missed and exchange.reply) or self.words.say("done")
         why = exchange.masked(reason(exchange.errors[0]))
         if exchange.result == "failed":
             return self.words.say("failed", why=why)
-        done, left = ("; ".join(self._actions(exchange, made)) for made in (exchange.done, exchange.undone))
+        done, left = (self.words.listed(self._actions(exchange, made)) for made in (exchange.done, exchange.undone))
         return self.words.say("partly", done=done, left=left, why=why)
 
     def _actions(self, exchange: Exchange, made: Iterable[Made]) -> list[str]:
@@ -127,7 +124,9 @@ class Telling:
         device, service = called(self.plan, made.did), _plain(made.service)
         if not arguments:
             return self.words.say("action", device=device, service=service)
-        return self.words.say("action_with", device=device, service=service, arguments=", ".join(self._arguments(arguments)))
+        return self.words.say(
+            "action_with", device=device, service=service, arguments=self.words.listed(self._arguments(arguments), "within")
+        )
 
     def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
         for name, value in arguments.items():

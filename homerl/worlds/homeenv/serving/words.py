@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from envs.documents import InputError, read_yaml
 from envs.documents.explain import did_you_mean
 
 FILE = Path(__file__).parent / "words.yaml"
 SIGNS = re.compile(r"[^\w\s']|_")
+FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 
 class Words:
@@ -28,6 +30,11 @@ class Words:
         text: str = self._texts[key]
         return text.format(**slots)
 
+    def listed(self, parts: Iterable[str], sign: Literal["list", "within"] = "list") -> str:
+        """Parts of a sentence one after the other, with the sign of a list, or of a list within one, between them."""
+        between: str = self._texts[sign]
+        return between.join(parts)
+
     def why(self, rule: str) -> str:
         """What a rule by which something was not done means to a person."""
         rules: dict[str, str] = self._texts["rules"]
@@ -40,6 +47,14 @@ class Words:
     def dissents(self, said: str) -> bool:
         """Whether the whole of what was said refuses consent."""
         return _plain(said) in self._texts["dissent"]
+
+
+def joined(*sentences: str) -> str:
+    """Sentences as one text, without those that are empty."""
+    text = ""
+    for one in filter(None, sentences):
+        text += one if not text or text.endswith(FULL_WIDTH) else f" {one}"
+    return text
 
 
 @lru_cache(maxsize=1)

@@ -90,14 +90,15 @@ def test_a_consent_to_what_was_proposed_before_does_not_reach_it(serve, server):
     served = serve("confirm", OFF, "Off.")
     assert "Shall I" in served.say("bed light off")
     withdraw(server, LAMP)
-    assert "there is no device" in served.say("yes") and not called(server)
-    assert served.journal.entries()[-1].outcome == "refused"
+    assert f"{NAME}: turn off, because I found no device that fits" in served.say("yes") and not called(server)
+    entry = served.journal.entries()[-1]
+    assert entry.outcome == "refused" and "there is no device" in entry.refusals[0]
 
 
 def test_it_may_be_withdrawn_while_the_model_thinks(serve, server):
     served = serve("act", OFF, "Off.")
     served.caretaker.agents().meanwhile = lambda: withdraw(server, LAMP)
-    assert served.say("bed light off") == f"Home Assistant did not do it: {LAMP} is not exposed to Assist any more."
+    assert served.say("bed light off") == f"Home Assistant did not do it: {NAME} is not exposed to Assist any more."
     assert not called(server) and served.journal.entries()[-1].outcome == "failed"
 
 

@@ -20,7 +20,7 @@ from homerl.worlds.homeenv.serving.caretaker import Caretaker, House, Mode
 from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.journal import Journal
 from homerl.worlds.homeenv.serving.page import journal_page
-from homerl.worlds.homeenv.serving.words import Words
+from homerl.worlds.homeenv.serving.words import Words, joined
 
 ON, OFF, MOVE = "intent__HassTurnOn", "intent__HassTurnOff", "intent__HassSetPosition"
 MODES = get_args(Mode)
@@ -297,6 +297,10 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
         ("en", "turn on the kitchen light", "I cannot do that.", False),
         ("en", "did you turn on the light?", "Yes, I've turned it on.", False),
         ("en", "is it warm?", "It is 21 degrees.", False),
+        ("en", "can you check whether the door is locked?", "The door is now locked.", False),
+        ("en", "turn on all lamps", "Nothing has been turned on.", False),
+        ("zh", "帮我看看灯关了没有", "灯已经关了。", False),
+        ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", True),
         ("zh", "打开厨房的灯", "好的，已经打开了。", True),
         ("zh", "打开厨房的灯", "灯本来就开着。", False),
         ("zh", "灯开着吗", "开着的。", False),
@@ -305,13 +309,22 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
 def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, words, claims):
     served = talk(mode, words, language=language)
     idle = Words(language).say("idle")
-    assert served.say(said) == (f"{words} {idle}" if claims else words)
+    assert served.say(said) == (joined(words, idle) if claims else words)
     assert served.journal.entries()[-1].outcome == "said"
 
 
 def test_it_is_told_in_the_language_of_the_house(talk):
     reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
-    assert reply == "只做了：Kitchen Light：turn on。 没做成：Sauna：turn on，因为没有找到符合的设备。"
+    assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
+    reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
+    assert reply == "要这样做吗？Hall Light：state从off变为on；Kitchen Light：state从off变为on。"
+
+
+def test_sentences_of_two_scripts_are_joined_as_each_is():
+    assert (
+        joined("Done.", "", "And?") == "Done. And?"
+        and joined("好了", "灯开了。", "（没有）", "门") == "好了 灯开了。（没有）门"
+    )
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -319,6 +332,20 @@ def test_each_rule_has_words(language):
     words = Words(language)
     assert all(words.why(rule) != words.why("other") for rule in [*RULES, "error", "left_out"])
     assert words.why("a rule of a plug-in") == words.why("other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<function=control_device><parameter=did>lock.front_door</parameter><parameter=code>4711",
+        "<tool_call>control_device<arg_key>code</arg_key>\n<arg_value>4711",
+        '<invoke name="control_device"><parameter name="code">4711',
+        "<start_function_call>call:control_device{code:<escape>4711<escape>",
+    ],
+)
+def test_no_code_of_a_call_that_was_cut_is_told(talk, text):
+    served = talk("act", text, "I tried 4711 and could not.", toolset="smh")
+    assert served.say("open") == "I tried *** and could not." and "4711" not in served.journal.path.read_text()
 
 
 def test_no_code_is_told(talk):
