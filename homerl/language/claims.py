@@ -27,7 +27,7 @@ def says_done(text: str) -> bool:
 
 def admits(text: str) -> bool:
     """Whether a text says that something cannot be done, is not there, or failed."""
-    return signs.ADMITS.search(_plain(text)) is not None
+    return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _plain(text))) is not None
 
 
 def inquires(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Patterns that recognise claims, denials, guesses and conclusions in lower-case English and Chinese text.
 
 DID matches a clause that says that something was done just now, ADMITS one that says that something cannot be done or
-failed, SUPPOSED one that speaks of what may be or of another time, and INQUIRY a sentence that asks how something is.
+failed (NO_FAULT is what only looks so), SUPPOSED one that speaks of what may be or of another time, and INQUIRY a sentence
+that asks how something is.
 """
 
 from __future__ import annotations
@@ -171,6 +172,11 @@ ADMITS = either(
     r"|possible|respond(?:ing)?|see|support(?:ed)?|understand|work(?:ed|ing)?)|not found|un(?:available|reachable|supported)"
     r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such|no (?:\w+ ){1,4}(?:found|available|exists?)",
     "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
+)
+NO_FAULT = either(  # in these, words of ADMITS admit nothing
+    "(?:no|without(?: any)?) (?:errors?|failures?|problems?|issues?)(?: found)?|without fail"
+    "|(?:cannot|can't) (?:wait|believe)",
+    "没(?:有|什么|有什么|有任何)?(?:大?问题|错误?|关系|故障)|没事|错不了|不能[再更]",
 )
 SUPPOSED = either(
     "if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already"

@@ -56,6 +56,8 @@ Successfully set the temperature to 21 | No problem, I've turned it on. | I have
 我把灯关了。 | 关好了 | 设置完成 | 空调已设为26度。 | 正在为您打开客厅灯。 | 没问题，已经打开了。 | 已成功为您打开灯
 会议室的灯已打开
 The light was successfully turned on. | The lamp was switched off successfully | 正在打开厨房的灯。 | 已关灯
+Turned on the light, no errors. | I turned it on, no issues found. | 没有问题，灯已经打开了。
+没什么问题，已打开 | 没事，已经打开了 | 不能再好了，已经打开了
 """
 NO_SUCCESS = """
 The light is on. | It is already on. | It is already on, so I did nothing. | I could not do that.

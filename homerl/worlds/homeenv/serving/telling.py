@@ -70,7 +70,7 @@ class Telling:
         if exchange.missed:
             claims = not exchange.calls and says_done(said.claims)
             return said.text if (said.question or admits(said.text)) and not claims else ""
-        unfounded = not (exchange.calls or said.question or inquires(exchange.said)) and claims_success(said.claims)
+        unfounded = not (exchange.calls or inquires(exchange.said)) and claims_success(said.claims)
         return joined(said.text, self.words.say("idle") if unfounded else "")
 
     def missed(self, exchange: Exchange) -> str:
