@@ -171,7 +171,7 @@ ADMITS = either(
     r"|(?:am|are|is|was|were|do|does|have|has)(?: not|n't) (?:\w+ )?(?:able|available|changed?|done|exist|find|have|know"
     r"|possible|respond(?:ing)?|see|support(?:ed)?|understand|work(?:ed|ing)?)|not found|un(?:available|reachable|supported)"
     r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such|no (?:\w+ ){1,4}(?:found|available|exists?)",
-    "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]",
+    "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]|[打开关锁]不[开上动]",
 )
 NO_FAULT = either(  # in these, words of ADMITS admit nothing
     "(?:no|without(?: any)?) (?:errors?|failures?|problems?|issues?)(?: found)?|without fail"

@@ -24,7 +24,8 @@ PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)", re.I)
 TITLE = re.compile(r"<title[^>]*>([^<]*)", re.I)
 UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")  # and white space
 SECRET = re.compile(
-    r"""((?<![a-z])(?:key|token|secret|password|authorization)["']?(?:\ \w+)?\s*[=:]\s*["']?(?:bearer\s+)?|\bbearer\s+)
+    r"""((?<![a-z])(?:key|token(?!\ (?:count|limit|length))|secret|password|authorization)["']?(?:\ \w+)?\s*[=:]\s*
+        ["']?(?:bearer\s+)?|\bbearer\s+)
         (?=\S*\d)[^\s"'&,;)}\]]{8,}
     | (?<=://)[^\s/@]+(?=@)
     | \b(?:sk|pk|rk|hf|gsk|xai|ghp|nvapi)[-_][\w*-]{6,} | \bAIza[\w-]{20,} | \beyJ[\w-]{10,}\.[\w.-]+""",

@@ -78,6 +78,7 @@ It is set to 20 degrees. | I would have turned it on. | I'm sorry, the device is
 我可以帮您打开灯。 | 没有打开 | 三盏灯开着。 | 抱歉，做不到。 | 已经在运行。 | 如果打开了会很吵 | 好的。 | 不可以打开
 灯一直开着的
 Nothing has been turned on. | The lamp has been switched off by someone. | The hall is lit. No sauna found. | 窗帘正在打开
+灯打不开了
 """
 ASKS = """
 is the light on? | What is on | did you turn it on? | do I have lights on | have you locked the door | 灯开着吗 | 几点了

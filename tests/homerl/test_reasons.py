@@ -58,7 +58,13 @@ def test_no_key_stands_in_a_reason(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["max_tokens: 1234567890 is too large", "keyboard2 is unknown", "Unexpected token: 'object'"]
+    "said",
+    [
+        "max_tokens: 1234567890 is too large",
+        "token count: 12345678 exceeds the limit",
+        "keyboard2 is unknown",
+        "Unexpected token: 'object'",
+    ],
 )
 def test_words_that_only_look_like_a_key_stay(said: str) -> None:
     assert reason_of(said, "x") == said
