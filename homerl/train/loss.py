@@ -34,12 +34,14 @@ def token_weights(counts: Sequence[int], settings: RLVESettings, everywhere: int
 
 
 def token_losses(
-    logps: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor, reference: torch.Tensor | None, settings: LossSettings
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    logps: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor, reference: torch.Tensor | None, settings: LossSettings,
+    sampled: torch.Tensor | float = 1.0,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """The loss of each token, its KL divergence, and its probability ratio; tensors of shape (tokens,).
 
     `old` are the log-probabilities before the first optimizer step on these rollouts, `reference` those of the model that
-    training starts from, or None if `kl` is 0.
+    training starts from, or None if `kl` is 0. `sampled` weights tokens of another sampler (`truncated_ratios`): both parts
+    of the loss are expectations under the policy. The advantages are weighted so already.
     """
     ratio = torch.exp(logps - old)
     high = settings.epsilon if settings.epsilon_high is None else settings.epsilon_high
@@ -49,7 +51,7 @@ def token_losses(
         return loss, torch.zeros_like(loss), ratio
     gap = reference - logps
     divergence = (torch.exp(gap) - gap - 1) * ratio  # the ratio's gradient makes that of the divergence unbiased
-    return loss + settings.kl * divergence, divergence, ratio
+    return loss + settings.kl * divergence * sampled, divergence, ratio
 
 
 def clipped_shares(ratio: torch.Tensor, advantages: torch.Tensor, settings: LossSettings) -> torch.Tensor:

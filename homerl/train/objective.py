@@ -21,7 +21,8 @@ class RolloutObjective:
 
     `stored` is TRL's batch: the number of sampled tokens of all ranks, the log-probabilities of the reference, and those
     of the policy before the first of several iterations. Where sampler and trainer may differ, truncated ratios weight the
-    advantages. A token that is older than `async_rollouts` allows has advantage 0; by construction there is none.
+    advantages and the divergences. A token that is older than `async_rollouts` allows has advantage 0; by construction there
+    is none.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class RolloutObjective:
         ratios = torch.ones_like(now) if settings.exact else truncated_ratios(old, self.sampled[at], settings.ratio_cap)
         advantages = self.advantages[at] * ratios
         reference = None if self.reference is None else self.reference[at]
-        losses, divergence, change = token_losses(logps, old, advantages, reference, settings)
+        losses, divergence, change = token_losses(logps, old, advantages, reference, settings, ratios)
         loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
         fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
         each = (

@@ -160,6 +160,12 @@ def test_groups_are_apart():
     assert flat(credit).any()
 
 
+def test_steps_that_no_other_member_reached_are_counted():
+    settings = RLVESettings(credit="step")
+    groups = [played([[0.0], [0.0, 1.0, 0.0]]), played([[1.0], [0.0]])]
+    assert mode_of(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
+
+
 def test_a_forked_group_is_dropped_whole():
     root, sibling = CreditInput([1.0, 0.0]), CreditInput([1.0, 1.0], fork=Fork(0, 1))
     spoilt = CreditInput([0.0], counts=False)

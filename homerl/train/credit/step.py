@@ -10,6 +10,8 @@ what it changed, and not by what came later.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +58,13 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "index") -> li
     return [normalised(row, pool).tolist() for row in centred]
 
 
+def siblings(groups: Sequence[Steps]) -> dict[str, float]:
+    """`alone`: the share of steps that are the only one of their group at their index, so that `index` gives them 0."""
+    reached = [Counter(t for rewards in group for t in range(len(rewards))) for group in groups]
+    steps = sum(count.total() for count in reached)
+    return {"step/alone": sum(times == 1 for count in reached for times in count.values()) / max(1, steps)}
+
+
 def scaled(credit: Steps) -> list[list[float]]:
     """Each advantage over (the deviation of all of them + ε). They are centred already, each state by its own value."""
     pool = [value for row in credit for value in row]
@@ -74,6 +83,10 @@ class StepCredit(CreditMode):
         if settings.baseline == "state":
             return scaled(state_credit(group, settings.gamma, settings.trace, settings.shrink))
         return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
+
+    def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+        """How many steps `baseline: index` cannot compare."""
+        return siblings([[played.rewards for played in group] for group in groups])
 
 
 MODE = StepCredit()

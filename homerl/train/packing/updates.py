@@ -5,7 +5,8 @@ Invariants:
 - Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
   all ranks make the same number of passes, each with checkpointing on all of them or on none: ZeRO-3 gathers a layer once
   more where it is computed again.
-- If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost.
+- If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost. If
+  `HALVINGS` in a row do not help, something else takes the memory: the run ends, and says what holds how much.
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
 """
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import psutil
 import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.logging import get_logger
@@ -29,8 +31,10 @@ from homerl.train.packing.attention import kernel_of, packed_attention
 from homerl.train.packing.passes import STEP, Budget, each_alone, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.self_check import refuse_mixing
+from homerl.train.sizes import GB
 from homerl.workarounds import compact_head
 
+HALVINGS = 3
 Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -57,7 +61,7 @@ class PackedUpdates:
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if alone else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = self.made = 0
+        self.forwarded = self.unique = self.passes = self.made = self.halvings = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
@@ -84,6 +88,7 @@ class PackedUpdates:
         while True:
             done = self._attempt(model, sequences, objective, before_exchange)
             if done is not None:
+                self.halvings = 0
                 return done
             self._make_room(model)
 
@@ -249,8 +254,25 @@ class PackedUpdates:
     def _make_room(self, model: Any) -> None:
         model.zero_grad(set_to_none=True)
         clear_device_cache(garbage_collection=True)
+        self.halvings += 1
+        if self.halvings > HALVINGS:
+            what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"
+            raise InputError(what, "tokens_per_step", f"see what else needs the memory: {held_by(model)}")
         self.budget = self.budget.halved()
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
+
+
+def held_by(model: Any) -> str:
+    """What holds the memory of this process between two passes, in GB."""
+    sizes = {"weights": 0, "gradients": 0, "buffers": sum(part.nbytes for part in model.buffers())}
+    for part in model.parameters():
+        sizes["weights"] += part.nbytes
+        sizes["gradients"] += part.grad.nbytes if part.grad is not None else 0
+    if torch.cuda.is_available():
+        sizes["all tensors"], sizes["the allocator"] = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    else:
+        sizes["the process"] = psutil.Process().memory_info().rss
+    return ", ".join(f"{name} {size / GB:.1f} GB" for name, size in sizes.items() if size)
 
 
 def _configs(model: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trl import GRPOConfig, GRPOTrainer
 
-from homerl.train.loss import token_weights
+from homerl.train.loss import token_losses, token_weights
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.rows import Scores
 from homerl.train.recipe import RLVESettings
@@ -110,3 +110,16 @@ def test_weights_of_a_whole_update_add_up(counts, ranks):
     assert total("grpo") == pytest.approx(spoken / len(counts))
     assert total("bnpo") == total("dapo") == pytest.approx(1 if spoken else 0)
     assert total("dr_grpo") == pytest.approx(sum(counts) / (100 * len(counts)))
+
+
+def test_the_divergence_of_what_another_policy_sampled_is_still_that_of_this_one():
+    """Summed over all tokens with the sampler's probabilities, its gradient is that of KL(policy, reference)."""
+    generator = torch.Generator().manual_seed(0)
+    logits, sampler, reference = (torch.randn(12, generator=generator, dtype=torch.float64) for _ in range(3))
+    logits.requires_grad_()
+    logps, sampled, referred = logits.log_softmax(-1), sampler.log_softmax(-1), reference.log_softmax(-1)
+    (expected,) = torch.autograd.grad((logps.exp() * (logps - referred)).sum(), logits, retain_graph=True)
+    recipe, ratios = RLVESettings(kl=1.0), torch.exp(logps.detach() - sampled)
+    losses, *_ = token_losses(logps, logps.detach(), torch.zeros_like(logps), referred, recipe, ratios)
+    (found,) = torch.autograd.grad((sampled.exp() * losses).sum(), logits)
+    torch.testing.assert_close(found, expected)

@@ -395,6 +395,9 @@ class Small(torch.nn.Module):
 SOME = [TokenSequence.of([group] * 90 + [answer] * 12, np.arange(90, 102)) for group in (1, 2) for answer in range(4)]
 
 
+LONG = [TokenSequence.of([group] * 40 + [answer] * 2, np.arange(40, 42)) for group in range(8) for answer in range(8)]
+
+
 def test_out_of_memory_halves_the_budget_and_loses_nothing(caplog):
     model = made()
     loss, expected = weighted(model, SOME)
@@ -432,6 +435,20 @@ def test_a_memory_that_holds_no_pass_is_told():
         InputError, match=r"tokens_per_step: out of memory in a pass of 101 tokens\none sequence alone is too"
     ):
         updates(Budget(512, 512)).train(Small(made(), 10), SOME, partial(objective, SOME))
+
+
+def test_memory_that_halving_does_not_free_ends_the_run_and_says_what_holds_it():
+    """As where something beside the passes takes it: three halvings are tried, and a budget that helps begins anew."""
+    packed = updates(Budget(4000, 4000))
+    with pytest.raises(
+        InputError, match=r"out of memory 4 times in a row, at last with passes of 500 tokens\n.*weights 0\.0 GB"
+    ):
+        packed.train(Small(made(), 0), LONG, partial(objective, LONG))
+    assert packed.budget.most == 500
+    packed = updates(Budget(4000, 4000))
+    for _ in range(3):  # each needs a halving more, none of them four
+        packed.budget = Budget(1024, 1024)
+        packed.train(Small(made(), 200), SOME, partial(objective, SOME))
 
 
 def test_other_errors_are_not_taken_for_it():
