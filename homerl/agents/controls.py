@@ -25,14 +25,13 @@ STAND_IN = "\ue0f0{}\ue0f1"  # characters of private use, which no text is writt
 class Controls:
     """The texts that a tokenizer reads as control tokens, and the ids of each when it is spelt.
 
-    `reader` is the tokenizer with a token for each stand-in; the first of them is `first`.
+    `reader` is the tokenizer with a token for each stand-in, and `spelt` has the ids of its text by the stand-in's id.
     """
 
     numbers: Mapping[str, int]
     pattern: re.Pattern[str]
     reader: Any
-    first: int
-    spelt: tuple[tuple[int, ...], ...]
+    spelt: Mapping[int, Sequence[int]]
 
     def shielded(self, value: Any) -> Any:
         """A value of JSON with a stand-in for each control token that one of its texts writes."""
@@ -45,7 +44,7 @@ class Controls:
     def spell(self, ids: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
         """For each id of the reader, where it stood and the tokenizer's ids: one, or those of a stand-in's text."""
         for at, token in enumerate(ids):
-            yield at, (token,) if token < self.first else self.spelt[token - self.first]
+            yield at, self.spelt.get(token, (token,))
 
 
 @lru_cache(maxsize=8)
@@ -56,10 +55,11 @@ def controls_of(tokenizer: Any) -> Controls:
     texts = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
     pattern = re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))) or r"(?!)")
     reader = deepcopy(tokenizer)
-    stand_ins = [AddedToken(STAND_IN.format(number), normalized=False) for number in range(len(texts))]
-    reader.add_tokens(stand_ins)
-    spelt = (tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True) for text in texts)
-    return Controls({text: i for i, text in enumerate(texts)}, pattern, reader, len(tokenizer), tuple(map(tuple, spelt)))
+    stand_ins = [STAND_IN.format(number) for number in range(len(texts))]
+    reader.add_tokens([AddedToken(text, normalized=False) for text in stand_ins])
+    ids = reader.convert_tokens_to_ids(stand_ins)  # told, since those of a tokenizer may have gaps
+    spelt = [tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True) for text in texts]
+    return Controls({text: i for i, text in enumerate(texts)}, pattern, reader, dict(zip(ids, spelt, strict=True)))
 
 
 def rendered(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> str:

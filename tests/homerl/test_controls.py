@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from homerl.agents.controls import controls_of, encoded, rendered, with_mask
 from homerl.agents.guest import GuestAgent
@@ -110,6 +112,24 @@ def test_any_text_is_read_as_one_message(tokenizer, pieces):
     assert marks(tokenizer, ids) == (1, 1)
     if "\ue0f0" not in text:
         assert tokenizer.decode(ids) == f"{IM_START}user\n{text}{IM_END}\n"
+
+
+def bytewise(**marks: int) -> Any:
+    """A tokenizer of bytes with some tokens of its vocabulary, by id: between them ids are missing."""
+    vocabulary = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))} | marks
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    made.add_special_tokens([IM_START, IM_END])
+    found = PreTrainedTokenizerFast(tokenizer_object=made, eos_token=IM_END)
+    found.chat_template = OWN
+    return found
+
+
+def test_a_tokenizer_whose_ids_have_gaps_spells_them_too():
+    tokenizer = bytewise(**{IM_START: 280, IM_END: 300})
+    ids = encoded(tokenizer, rendered(tokenizer, [{"role": "user", "content": HOSTILE}]))
+    assert [token for token in ids if token > 255] == [280, 300, 280]
+    assert tokenizer.decode(ids) == f"{IM_START}user\n{HOSTILE}{IM_END}\n{IM_START}assistant"
 
 
 def test_the_tokenizer_itself_stays_as_it_is(tokenizer):
