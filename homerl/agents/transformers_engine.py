@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, read, row_of
 from homerl.agents.policy import Sample
-from homerl.play.beside import place, settled
+from homerl.play.beside import go_on, place, settled
 from homerl.workarounds.grouped_decoding import grouped
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ Prompt = tuple[int, ...]
 class TransformersEngine:
     """Samples with transformers' `generate`, in batches of the waiting requests.
 
-    Requests made in the same turn of the event loop share a batch; none waits for a slow user. The turn ends when no code of
-    an agent runs beside the loop, so batches do not depend on the clock. A batch has at most `batch` prompts and, with
-    their samples, at most `tokens` tokens (None: what fits into a share of the device's memory). If memory runs out, both
+    Requests made until the event loop is settled share a batch; none waits for a slow user. It is settled when no code of an
+    agent runs beside it, so batches do not depend on the clock. A batch has at most `batch` prompts and, with their samples,
+    at most `tokens` tokens (None: what fits into a share of the device's memory). If memory runs out, both
     limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
     On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
     """
@@ -50,7 +50,7 @@ class TransformersEngine:
         self.max_tokens, self.batch, self.version = max_tokens, batch, version
         self.temperature = temperature if temperature >= COLDEST else 0.0
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
-        self._waiting: list[tuple[int, Sequence[int], asyncio.Future]] = []
+        self._waiting: list[tuple[tuple[int, int, int], Sequence[int], asyncio.Future]] = []
         self.held = DialogueCache(2 * batch) if held is None else held
 
     def forget(self) -> None:
@@ -69,12 +69,12 @@ class TransformersEngine:
         future: asyncio.Future = loop.create_future()
         self._waiting.append((place(), tuple(prompt), future))
         if len(self._waiting) == 1:
-            loop.call_soon(self._flush)
-        return await future
+            settled(self._flush)
+        sample: Sample = await future
+        go_on()
+        return sample
 
     def _flush(self) -> None:
-        if not settled(self._flush):
-            return
         waiting, self._waiting = self._waiting, []
         waiting.sort(key=lambda one: (len(one[1]), one[0]))
         while waiting:

@@ -4,7 +4,8 @@ Invariants:
 - The loop stands still for at most `GRACE` seconds for one message. Most code has ended by then; to wait for it keeps the
   order in which episodes go on.
 - Nothing that follows depends on which messages were slow: who takes what episodes ask at the same time (a sampler, for a
-  batch) waits until the loop is `settled`, and orders it by `place`.
+  batch) waits until the loop is `settled`, and orders it by `place`. By then every episode has asked that asks without a
+  wait for something else, also one that began because others had ended.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 GRACE = 0.02  # tens of times what a usual snippet takes
+ROUNDS = 16  # of the loop, in which an episode that follows upon others has begun: each `gather` between them takes two
+NEW = 1 << 62  # the place of a task that has not gone on yet: after all others
 Done = TypeVar("Done")
 _places = count()
-_place: ContextVar[int | None] = ContextVar("place", default=None)
+_gone_on: ContextVar[int] = ContextVar("gone_on", default=NEW)
+_begun: ContextVar[int] = ContextVar("begun", default=NEW)
 
 
 @dataclass
@@ -54,7 +58,6 @@ async def beside(work: Callable[[], Done]) -> Done:
     loop = asyncio.get_running_loop()
     slow = _slow.setdefault(loop, _Slow())
     slow.running += 1
-    _place.set(next(_places))
     try:
         return await asyncio.wrap_future(working)
     finally:
@@ -65,17 +68,30 @@ async def beside(work: Callable[[], Done]) -> Done:
                 loop.call_soon(then)
 
 
-def settled(then: Callable[[], None]) -> bool:
-    """Whether no slow work runs beside this loop. If some does, `then` is called when all of it has ended."""
-    slow = _slow.get(asyncio.get_running_loop())
-    if slow is None or not slow.running:
-        return True
-    slow.after.append(then)
-    return False
+def settled(then: Callable[[], None], rounds: int = ROUNDS) -> None:
+    """Call `then` when no slow work runs beside this loop, and what follows upon it has been done."""
+    loop = asyncio.get_running_loop()
+    slow = _slow.get(loop)
+    if slow is not None and slow.running:
+        slow.after.append(partial(settled, then))
+    elif rounds:
+        loop.call_soon(settled, then, rounds - 1)
+    else:
+        then()
 
 
-def place() -> int:
-    """The place of this task in the order of all: when its last slow work began, or now. It is used up."""
-    begun = _place.get()
-    _place.set(None)
-    return next(_places) if begun is None else begun
+def place() -> tuple[int, int, int]:
+    """The place of this task in the order of all: as tasks have gone on last; then those that have not, as their groups
+    have begun.
+    """
+    return _gone_on.get(), _begun.get(), next(_places)
+
+
+def go_on() -> None:
+    """Take the next place: what this task has asked for is there, and all who asked at the same time go on in order."""
+    _gone_on.set(next(_places))
+
+
+def begin_group() -> None:
+    """Take the next place for the tasks that this one will begin."""
+    _begun.set(next(_places))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from homerl.play.beside import begin_group
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.contract import CreditInput
@@ -116,6 +117,7 @@ class Supply:
     async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
         """Play a group, and replace it while it has no signal. `begins` is called before each."""
         tried: list[tuple[int, bool]] = []
+        begin_group()
         for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)

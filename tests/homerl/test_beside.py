@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import threading
 import time
 from functools import partial
@@ -14,7 +15,7 @@ from envs.homeenv.sandbox import Limits, RunResult
 from envs.homemaker.make import HomeSampler
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import TransformersEngine
-from homerl.play.beside import GRACE, beside
+from homerl.play.beside import GRACE, begin_group, beside
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -151,6 +152,35 @@ def test_the_batches_of_a_sampler_do_not_depend_on_which_messages_were_slow():
     expected = [[(number, turn) for number in range(3)] for turn in range(3)]
     for slow in product((False, True), repeat=3):
         assert batches(slow) == expected, slow
+
+
+def batches_of_groups(slow: random.Random | None) -> list:
+    """The batches of groups that are replaced and forked when their last episode has ended, whenever that is."""
+    engine = Batches()
+
+    async def one(*name: int) -> None:
+        rng = random.Random(str(name))
+        for turn in range(rng.randint(1, 4)):
+            await engine.sample((*name, turn))
+            await beside(partial(time.sleep, slow.choice((0, 0, GRACE, 2 * GRACE, 3 * GRACE)) if slow else 0))
+
+    async def group(number: int) -> None:
+        begin_group()
+        for replaced in range(3 if number % 2 else 1):
+            await asyncio.gather(*(one(number, replaced, 0, i) for i in range(3)))
+            await asyncio.gather(*(one(number, replaced, 1, i) for i in range(2)))
+
+    async def every() -> None:
+        await asyncio.gather(*map(group, range(4)))
+
+    asyncio.run(every())
+    return engine.batches
+
+
+def test_nor_do_those_of_groups_that_begin_when_others_have_ended():
+    expected = batches_of_groups(None)
+    for seed in range(3):
+        assert batches_of_groups(random.Random(seed)) == expected, seed
 
 
 def failing(seconds: float) -> None:
