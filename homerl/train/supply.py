@@ -4,7 +4,7 @@ Invariants:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
-- A group without signal (returns do not vary, or a rollout does not count) is replaced as soon as its last episode ends,
+- A group without signal (the returns of those that count do not vary) is replaced as soon as its last episode ends,
   by the next of the blueprints that it was drawn with. A group that is still without signal has advantage 0, so only a KL
   term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.

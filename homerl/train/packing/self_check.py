@@ -25,7 +25,7 @@ from homerl.train.packing.trees import sorted_order
 Packed = Callable[[], AbstractContextManager[None]]
 MEMBERS = 2  # sequences that are compared
 # mean difference of log-probabilities, in nats: rounding stays a tenth of it, a convolution that leaks is ten times it
-MOST = {True: 0.1, False: 1e-3}  # in a 16-bit number format, and in float32
+IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.1, 0.02, 1e-3
 
 
 @torch.no_grad()
@@ -47,9 +47,16 @@ def refuse_mixing(
         if not should_reduce_batch_size(error):
             raise
     worst = gather(gap).max().item()
-    if not worst <= MOST[half]:  # nor is it a number where a model gives none
+    if not worst <= most(half, accelerator.device.type):  # nor is it a number where a model gives none
         what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
         raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
+
+
+def most(half: bool, device: str) -> float:
+    """The most that rounding may change. A GPU may multiply matrices of float32 as TF32, with the digits of float16."""
+    if half:
+        return IN_16_BITS
+    return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
 
 
 def _gap(
