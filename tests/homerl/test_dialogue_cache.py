@@ -188,7 +188,7 @@ def test_the_engines_of_a_served_model_share_what_is_held(model, tokenizer):
     first = InThread(TransformersEngine(model, tokenizer, 1))
     one, other = first.sampling(4, 0.0), first.sampling(9, 1.0)
     prompt = [5, 6, 7, 8] * 9
-    found = asyncio.run(one.sample(prompt))
+    found = asyncio.run(one.run(lambda: one.engine.sample(prompt)))
     assert other.engine.held.find([*prompt, *found.ids, END], END)
 
 

@@ -131,8 +131,9 @@ def of_rewards(rule: Callable) -> Callable:
     return lambda group: rule([r.rewards for r in group])
 
 
-def unless_flat(rule: Callable, group: list[Rollout]) -> list[list[float]]:
-    return rule(group) if teaches([rollout.credit_input for rollout in group]) else [[0.0] * len(r.rewards) for r in group]
+def unless_flat(rule: Callable, group: list[Rollout], gamma: float) -> list[list[float]]:
+    some = teaches([rollout.credit_input for rollout in group], gamma)
+    return rule(group) if some else [[0.0] * len(r.rewards) for r in group]
 
 
 MODES = {
@@ -155,7 +156,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     any_credit = False
     for _, tokens, rollouts in updates:
         size = settings.rlve.group
-        credit = [row for i in (0, size) for row in unless_flat(rule, rollouts[i : i + size])]
+        credit = [row for i in (0, size) for row in unless_flat(rule, rollouts[i : i + size], settings.rlve.gamma)]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, mine = rollout.ledger, slice(tokens.starts[row], tokens.starts[row + 1])
             sequence = tokens.sequences[row]
