@@ -41,6 +41,7 @@ from envs.homeenv.parts import KeyProblem, unusable
 from envs.homeenv.parts import UserData as UserData
 from envs.homeenv.rooms import ROOM_STATE
 from envs.homeenv.service import CompiledService, Scope, compile_service
+from envs.homeenv.switching import switches_of
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
@@ -128,6 +129,11 @@ class DeviceSpec(Component):
             for service in part.services:
                 index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
         return index
+
+    @cached_property
+    def switches(self) -> dict[str, tuple[str, Any]]:
+        """What does what people call `turn_on`, `close` and the like, where no service has that name (`switches_of`)."""
+        return switches_of(self.service_index, self.attribute_index)
 
     def _placed(self) -> Iterator[tuple[str, Component, int]]:
         """The (prefix, part, offset of its first attribute) triples of all parts."""

@@ -21,6 +21,7 @@ from pydantic import Field, PlainSerializer, model_validator
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.moments import PATTERNS, Format, a_moment, canonical
+from envs.homeenv.spelling import means, words_of
 from envs.model import Model
 
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
@@ -109,6 +110,21 @@ class ValueType(Model):
         if self.least > MOST_UNITS:
             what = f"with its items the smallest value has {self.least:,} parts, and {MOST_UNITS:,} are allowed"
             raise ValueError(f"range: {what}: give a range from a lower bound")
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """The words for states that its values say, such as `on`, each with the value; none if it has more than a few."""
+        low, high = self.range or (0, 0)
+        few = (int(low), int(high)) if self.type == "int" and high - low == 1 else ()
+        return words_of(self.options or ((False, True) if self.type == "bool" else few))
+
+    def said(self, value: Any) -> Any:
+        """The word that a value says, or the value."""
+        return next((word for word in self.words if means(value, word)), value)
+
+    def spelled(self, word: str) -> Any:
+        """The value that says a word, or the word."""
+        return self.words.get(word, word)
 
     @cached_property
     def depth(self) -> int:

@@ -128,8 +128,9 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
     for path, share in _seldom(spec.flags):
         values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
-        if values.get(prefix + "state") in ("on", "off") and _switches(spec, prefix + "state"):
-            values[prefix + "state"] = "on" if rng.random() < share_on(kind, context) else "off"
+        if _word(spec, values, prefix + "state") in ("on", "off") and _switches(spec, prefix + "state"):
+            word = "on" if rng.random() < share_on(kind, context) else "off"
+            values[prefix + "state"] = spec.attribute_index[prefix + "state"][1].spelled(word)
         for name, value in _habits(kind, context, rng):
             _put(values, spec, prefix + name, value)
             if prefix in spec.air_effects and name == "target_temperature":
@@ -138,15 +139,22 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
             _put(values, spec, prefix + name, value)
     values.update(kept or {})
     for prefix, kind in spec.kinds:
-        for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
+        now = {name: values.get(prefix + name) for name in ENTAILING} | {"state": _word(spec, values, prefix + "state")}
+        for name, value in _entailed(kind, now):
             _put(values, spec, prefix + name, value)
     return _at_rest(spec, values)
 
 
 def _switches(spec: DeviceSpec, path: str) -> bool:
     """Whether an attribute may be "on", and nothing else but "off"."""
-    options = spec.attribute_index[path][1].options
-    return options is None or {"on"} <= set(options) <= {"on", "off", "unavailable", "unknown"}
+    kind = spec.attribute_index[path][1]
+    options = {kind.said(option) for option in kind.options} if kind.options else None
+    return options is None or {"on"} <= options <= {"on", "off", "unavailable", "unknown"}
+
+
+def _word(spec: DeviceSpec, values: Mapping[str, Any], path: str) -> Any:
+    """The state at a path in a word such as "on", or None if there is none."""
+    return spec.attribute_index[path][1].said(values[path]) if path in values else None
 
 
 def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
@@ -347,7 +355,7 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
         aims |= {"humidity"} if prefix + "target_humidity" in seen else set()
         if aims and means(seen.get(prefix + "state"), "on"):
             if aims & busy:
-                _put(values, spec, prefix + "state", "off")
+                _put(values, spec, prefix + "state", spec.attribute_index[prefix + "state"][1].spelled("off"))
             else:
                 busy |= aims
 

@@ -24,6 +24,7 @@ from envs.homeenv.origin import AVAILABLE, SAME, Storey
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import Component, DeviceSpec
+from envs.homeenv.spelling import STATE
 from envs.homeenv.types import ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}
@@ -117,6 +118,8 @@ class Entity:
         if shape.state is None:
             return "unknown"
         value = home.get(did, shape.state)
+        if not shape.whole and shape.state == f"{shape.part}{STATE}":
+            value = self.device.spec.attribute_index[shape.state][1].said(value)
         known = shape.states.get(value, shape.states.get("else")) if _hashable(value) else None
         text = as_state(value) if known is None else known
         if text == "on" and shape.mode:
@@ -248,7 +251,7 @@ def _whole(spec: DeviceSpec) -> Shape:
         rules_of(spec.category),
         {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
     )
-    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways))}
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways, {}))}
     sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
     shows = {name: name for name in table().shown if name in names}
     degrees = next((name for name in ("temperature", "current_temperature") if name in names), "")
@@ -268,15 +271,16 @@ def _words(path: str) -> str:
 
 def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[Shape, set[str]] | None:
     """The entity that a part is, and the names of the attributes and services that it takes in."""
-    services = {service.name for service in part.services}
+    switches = spec.switches
+    services = {service.name for service in part.services} | {path.removeprefix(prefix) for path in switches}
     rule = next((rule for rule in _kinds(kind) if services & set(rule.needs)), None)
     if rule is None:
         return None
     domain = table().domains[rule.domain]
     names = [a.name for a in part.attributes]
-    acts = {act: step for act, ways in domain.acts.items() if (step := _step(prefix, part, ways))}
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step(prefix, part, ways, switches))}
     sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting(prefix, part, ways))}
-    before = {what: step for what, way in domain.before.items() if (step := _step(prefix, part, (way,)))}
+    before = {what: step for what, way in domain.before.items() if (step := _step(prefix, part, (way,), {}))}
     state = next((name for name in domain.state if name in names), None)
     mode = next((name for name in rule.mode if name in names), None)
     shows = {shown: prefix + name for shown, ours in domain.shows.items() for name in ours if name in names}
@@ -305,9 +309,12 @@ def _services_of(domain: str) -> list[str]:
     return [way if isinstance(way, str) else way[0] for way in ways] + sets
 
 
-def _step(prefix: str, part: Component, ways: tuple[Way, ...]) -> Step | None:
-    """The first way that the part has: a service that needs no argument but the given one."""
+def _step(prefix: str, part: Component, ways: tuple[Way, ...], switches: Mapping[str, tuple[str, Any]]) -> Step | None:
+    """The first way that the part has: a service that needs no argument but the given one, or what switches it so."""
     for way in ways:
+        if isinstance(way, str) and prefix + way in switches:
+            path, value = switches[prefix + way]
+            return Step(path, (value,))
         name, args = (way, ()) if isinstance(way, str) else (way[0], tuple(way[1:]))
         for service in part.services:
             needed = [argument for argument in service.arguments if argument.required]

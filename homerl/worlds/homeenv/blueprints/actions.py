@@ -32,7 +32,8 @@ NAMED = {"turn_on": "brightness_pct"}  # by service, the argument that may be le
 class DeviceAction:
     """One service call on one device, with the calls that enable it and the condition that holds afterwards.
 
-    `path` is the dotted path of the service, and `value` that of its spoken argument (None if the call gives none). `plan`
+    `path` is the dotted path of the service, and `value` that of its spoken argument (None if the call gives none). Where a
+    service sets a state that people switch (`DeviceSpec.switches`), `path` is what they call that, such as `turn_on`. `plan`
     is the reference solution: the call, after the call that turns the device on if the service needs that.
     """
 
@@ -55,7 +56,7 @@ class DeviceAction:
     @property
     def type(self) -> ValueType | None:
         """The type of the spoken argument, or None if the call gives none."""
-        return given(self._service, self.value)
+        return None if self.path in self.device.spec.switches else given(self._service, self.value)
 
     @property
     def asked(self) -> str:
@@ -99,6 +100,8 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
 
     None if people cannot say its values, if the home refuses the call, or if nobody would ask for it.
     """
+    if switched := [name for name, (service, _) in device.spec.switches.items() if service == path]:
+        return enact(home, device, rng.choice(switched))
     service = device.spec.service_index[path].service
     argument = spoken(service)
     if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
@@ -118,7 +121,8 @@ def is_asked_for(home: Home, action: DeviceAction) -> bool:
 
     It must change more than the call that turns the device on for it. Nobody turns a device on to end something on it.
     """
-    enabling = [call for call in action.plan[:-1] if call.service == _beside(action.path, "turn_on")]  # it comes first
+    turn_on = call_of(action.device, _beside(action.path, "turn_on"))
+    enabling = [call for call in action.plan[:-1] if call == turn_on]  # it comes first
     enabled = after(home, enabling)
     if enabled.values == after(enabled, action.plan[len(enabling) :]).values:
         return False
@@ -130,9 +134,9 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
 
     (None, False) if the home refuses a call. The given home does not change.
     """
-    compiled = device.spec.service_index[path]
-    call = Call(did=device.did, service=path, args=_arguments_of(compiled.service, value))
-    plan = (*_enabling(device, path, compiled), call)
+    if (call := call_of(device, path, value)) is None:
+        return None, False
+    plan = (*_enabling(device, path, device.spec.service_index[call.service]), call)
     try:
         later = after(home, plan)
     except Refused:
@@ -153,6 +157,31 @@ def after(home: Home, calls: Sequence[Call]) -> Home:
     for call in calls:
         later.call(call.did, call.service, call.args)
     return later
+
+
+def call_of(device: Device, path: str, value: Any = None) -> Call | None:
+    """The call that does what people call `path`; None if the device cannot."""
+    if path in device.spec.switches:
+        service, switched = device.spec.switches[path]
+        return Call(did=device.did, service=service, args=(switched,))
+    compiled = device.spec.service_index.get(path)
+    return Call(did=device.did, service=path, args=_arguments_of(compiled.service, value)) if compiled else None
+
+
+def told(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
+    """What a call does as people say it: the path, the spoken value and its type."""
+    for path, (service, switched) in device.spec.switches.items():
+        if (service, (switched,)) == (call.service, call.args):
+            return path, None, None
+    service = device.spec.service_index[call.service].service
+    argument = spoken(service)
+    value = next(iter(call.args[service.arguments.index(argument) :]), None) if argument else None
+    return call.service, value, given(service, value)
+
+
+def can(device: Device, path: str) -> bool:
+    """Whether a device does what people call `path`."""
+    return path in device.spec.service_index or path in device.spec.switches
 
 
 def spoken(service: Service) -> Argument | None:
@@ -187,9 +216,9 @@ def _can_be_said(kind: ValueType) -> bool:
 def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
     """The call that meets a precondition on the state: another service `turn_on` of the same part, if there is one."""
     turn_on = _beside(path, "turn_on")
-    if "self." in (compiled.service.requires or "") and turn_on != path and turn_on in device.spec.service_index:
-        return (Call(did=device.did, service=turn_on),)
-    return ()
+    needed = "self." in (compiled.service.requires or "") and turn_on != path
+    call = call_of(device, turn_on) if needed else None
+    return () if call is None else (call,)
 
 
 def _beside(path: str, service: str) -> str:

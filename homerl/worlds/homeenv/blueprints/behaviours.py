@@ -16,7 +16,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from homerl.language.splits import NoSentence, Voice
 from homerl.play.course import Behaviours
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, spoken
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, told
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent, Part
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import (
@@ -260,10 +260,8 @@ class _Teller:
 def _action(home: Home, call: Call) -> DeviceAction | None:
     """The action that a call of a plan stands for."""
     device = home.plan.by_did[call.did]
-    service = device.spec.service_index[call.service].service
-    argument = spoken(service)
-    value = next(iter(call.args[service.arguments.index(argument) :]), None) if argument else None
-    return enact(home, device, call.service, value)
+    path, value, _ = told(device, call)
+    return enact(home, device, path, value)
 
 
 def _clauses(acts: tuple[Act, ...], speaker: Speaker) -> str:

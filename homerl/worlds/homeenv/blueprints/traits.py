@@ -47,8 +47,14 @@ def _is(name: str, attribute: str, value: Any) -> Trait:
 
 ON, OFF = _is("on", "state", "on"), _is("off", "state", "off")
 LOCKED, UNLOCKED = _is("locked", "state", "locked"), _is("unlocked", "state", "unlocked")
-OPEN = Trait("open", ("position",), lambda now: now > 0)
-CLOSED = Trait("closed", ("position",), lambda now: now == 0)
+
+
+def _opened(now: Any) -> bool:
+    return means(now, "open") if isinstance(now, str) else now > 0
+
+
+OPEN = Trait("open", ("position", "state"), _opened)
+CLOSED = Trait("closed", ("position", "state"), lambda now: means(now, "closed") or now == 0)
 PLAYING = Trait("playing", ("playing", "work_state"), lambda now: now in (True, "playing"))
 TRAITS: dict[str, tuple[Trait, ...]] = {
     "light": (ON, OFF),

@@ -144,7 +144,8 @@ def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
     if isinstance(value, bool) or type is None:
         return None
     if type.options:
-        return rng.choice([option for option in type.options if option != value] or [None])
+        options = [type.said(option) for option in type.options] if value in type.words else type.options
+        return rng.choice([option for option in options if option != value] or [None])
     if not isinstance(value, (int, float)):
         return None
     low, high = type.range or (0, 100)

@@ -18,6 +18,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.expressions import COMPARISONS
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import STATE, means
 from homerl.worlds.homeenv.language.clear import refuse_shared_room
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
 
@@ -59,8 +60,14 @@ def values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any
 
 def meets(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
     """Whether the comparison holds for a component of this kind."""
-    compare = OPERATORS[comparison.operator]
-    return any(compare(value, comparison.value) for value in values_of(home, device, kind, comparison.attribute))
+    return any(holds(value, comparison) for value in values_of(home, device, kind, comparison.attribute))
+
+
+def holds(value: Any, comparison: Comparison) -> bool:
+    """Whether a comparison holds for a value. A state is compared by what it says, however it is spelled."""
+    if comparison.attribute == STATE and comparison.operator == "==":
+        return means(value, comparison.value)
+    return OPERATORS[comparison.operator](value, comparison.value)
 
 
 def denotes(target: Target, home: Home) -> tuple[Device, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.spelling import STATE
 from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 
@@ -54,9 +55,12 @@ class Standing:
         )
 
     def _value(self, speaker: Speaker) -> str:
+        kind = self.device.spec.attribute_index[self.path][1]
+        if self.attribute == STATE and kind.words:
+            return speaker.value(kind.said(self.value), kind)
         if isinstance(self.value, bool):
             return speaker.say("state.value.true" if self.value else "state.value.false")
-        return speaker.value(self.value, self.device.spec.attribute_index[self.path][1])
+        return speaker.value(self.value, kind)
 
     def _manner(self, speaker: Speaker) -> str:
         if self.attribute in WHOLE:

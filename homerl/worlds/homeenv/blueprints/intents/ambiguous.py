@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, can, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolve_target
 from homerl.worlds.homeenv.blueprints.intents.complaints import state_level
@@ -157,7 +157,7 @@ def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None)
 def _could(home: Home, device: Device, action: DeviceAction, kind: str) -> bool:
     paths = [prefix + action.service for prefix in parts_of(device, kind)]
     try:
-        return any(enact(home, device, path, action.value) for path in paths if path in device.spec.service_index)
+        return any(enact(home, device, path, action.value) for path in paths if can(device, path))
     except ValueError:
         return False
 

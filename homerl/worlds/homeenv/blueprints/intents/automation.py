@@ -18,6 +18,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.spelling import STATE
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
@@ -314,18 +315,18 @@ def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: 
 
 def _of_devices(home: Home, rng: random.Random) -> Iterator[Trigger]:
     """Triggers that an attribute takes a value."""
-    for device, path, value in _seen(home, BEGINS):
+    for device, path, value, word in _seen(home, BEGINS):
         condition = f'device("{device.did}").{path} == {literal(value)}'
-        yield Trigger(condition, Stands(device, path, value, _alone(home, device, path)), device.did)
+        yield Trigger(condition, Stands(device, path, word, _alone(home, device, path)), device.did)
 
 
 def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
     """Triggers that an attribute keeps a value for some time, which has not begun."""
-    for device, path, value in _seen(home, LASTING):
+    for device, path, value, word in _seen(home, LASTING):
         if home.get(device.did, path) == value:
             continue
         prefix, dot, attribute = path.rpartition(".")
-        lasts, meaning = rng.choice(LASTS), Stands(device, path, value, _alone(home, device, path))
+        lasts, meaning = rng.choice(LASTS), Stands(device, path, word, _alone(home, device, path))
         counter = f"{prefix}{dot}{COUNTED.get((attribute, value))}"
         if counter in device.spec.attribute_index:
             yield Trigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
@@ -345,13 +346,17 @@ def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
                 yield Trigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
 
 
-def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any]]:
-    """Devices with an attribute that can have one of these values, in the order of the home."""
+def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any, Any]]:
+    """Devices with an attribute that can have one of these values, in the order of the home; and what people call it."""
     for device in home.plan.devices:
         for path, attribute in device.spec.told.items():
-            for value in (False, True) if attribute.type == "bool" else attribute.options or ():
-                if (path.rpartition(".")[2], value) in wanted:
-                    yield device, path, value
+            name = path.rpartition(".")[2]
+            words = attribute.words if name == STATE else {}
+            options = (False, True) if attribute.type == "bool" else attribute.options or words.values()
+            for value in options:
+                word = attribute.said(value) if words else value
+                if (name, word) in wanted:
+                    yield device, path, value, word
 
 
 def _alone(home: Home, device: Device, path: str) -> bool:

@@ -16,11 +16,13 @@ from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import STATE
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, literal
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 
 SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
+STATED = re.compile(r'(?<=\bself\.state [!=]= )"(\w+)"')  # a state, which parts spell in their own ways
 
 
 class ServiceStep(Model):
@@ -44,13 +46,21 @@ def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Conditio
     In `text`, {attribute} stands for its current value, and {room} for the temperature of the room.
     """
     try:
-        text = text.format_map(_Now(home, device, prefix))
+        text = _spelled(text.format_map(_Now(home, device, prefix)), device, prefix)
         condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
         for slot, value in condition.comparisons:
             home.plan.slots[slot].type.check(value)
     except (InputError, KeyError, Refused):
         return None
     return condition
+
+
+def _spelled(text: str, device: Device, prefix: str) -> str:
+    """The text with states as the part spells them."""
+    if prefix + STATE not in device.spec.attribute_index:
+        return text
+    kind = device.spec.attribute_index[prefix + STATE][1]
+    return STATED.sub(lambda found: literal(kind.spelled(found[1])), text)
 
 
 def bind_to_room(text: str, home: Home, room: Room) -> Condition:
@@ -87,6 +97,9 @@ def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefi
     """The steps with their values computed; None if the part lacks a service or a value does not fit it."""
     bound = []
     for step in steps:
+        if prefix + step.service in device.spec.switches:
+            bound.append(Operation(step.service, None, None))
+            continue
         service = device.spec.service_index.get(prefix + step.service)
         if service is None or len(service.service.arguments) > 1:
             return None

@@ -15,12 +15,13 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Attribute
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import STATE
 from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, spoken_value
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Target
 from homerl.worlds.homeenv.language.noun import (
-    OPERATORS,
     denotes,
     floors_of,
+    holds,
     in_place,
     meets,
     of_kind,
@@ -140,7 +141,10 @@ def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comp
 def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list[Comparison]:
     """Comparisons of one attribute with values that people name, in random order."""
     type = rng.choice(alike)
-    if type.type in NUMBERS and not type.options:
+    if name == STATE and type.words:
+        told = dict.fromkeys(type.said(value) for value in type.options or type.words.values())
+        candidates = [Comparison(name, "==", word, type) for word in told if word not in TRIVIAL]
+    elif type.type in NUMBERS and not type.options:
         threshold = spoken_value(type, rng)
         candidates = [
             Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))
@@ -174,14 +178,14 @@ def is_clear(home: Home, devices: Sequence[Device], kind: str, comparison: Compa
 
 
 def _clear_of(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
-    compare, verdicts = OPERATORS[comparison.operator], set()
+    verdicts = set()
     for prefix in parts_of(device, kind):
         state = state_of(home, device, prefix)
         path = prefix + comparison.attribute
         value = home.get(device.did, path) if path in device.spec.attribute_index else None
         if value is not None:
-            met = compare(value, comparison.value)
-            if met and comparison.attribute != "state" and state == "off":
+            met = holds(value, comparison)
+            if met and comparison.attribute != STATE and state == "off":
                 return False
             verdicts.add(met)
         elif comparison.type.type in NUMBERS and state not in ("off", None):
@@ -190,9 +194,11 @@ def _clear_of(home: Home, device: Device, kind: str, comparison: Comparison) -> 
 
 
 def state_of(home: Home, device: Device, prefix: str) -> Any:
-    """The state of a part, such as "on", or None if the part has none."""
-    path = prefix + "state"
-    return home.get(device.did, path) if path in device.spec.attribute_index else None
+    """The state of a part in a word such as "on", or None if the part has none."""
+    path = prefix + STATE
+    if path not in device.spec.attribute_index:
+        return None
+    return device.spec.attribute_index[path][1].said(home.get(device.did, path))
 
 
 def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:

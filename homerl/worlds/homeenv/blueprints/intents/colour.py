@@ -18,6 +18,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
+from homerl.worlds.homeenv.blueprints.intents.binding import bind_to_part
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
 from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
@@ -96,7 +97,9 @@ def coloured_lights(home: Home) -> Iterator[tuple[Device, str, str]]:
 
 def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> tuple[Call, ...] | None:
     """The calls that show a colour: switched on and to coloured light first, if that changes something."""
-    calls = [(f"{prefix}turn_on", ()), (f"{prefix}set_mode", ("color",)), (path, (value,))]
+    switch = device.spec.switches.get(f"{prefix}turn_on")
+    on = (switch[0], (switch[1],)) if switch else (f"{prefix}turn_on", ())
+    calls = [on, (f"{prefix}set_mode", ("color",)), (path, (value,))]
     after, made = home.fork(), []
     for service, args in calls:
         if service not in device.spec.service_index:
@@ -122,9 +125,9 @@ def named(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if not (plan := _plan(home, device, prefix, path, value)):
             continue
         shown = hue_holds(colour, state) if pair else f"{state} in {CODES[colour]!r}"
-        on = [f'device("{device.did}").{prefix}state == "on"'] if f"{prefix}state" in device.spec.attribute_index else []
+        on = [standing] if (standing := bind_to_part('self.state == "on"', home, device, prefix)) else []
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
-        condition = " and ".join([*on, *mode, f"({shown})"])
+        condition = " and ".join([*(one.text for one in on), *mode, f"({shown})"])
         if not compile_condition(condition, home.plan).holds(home):
             meaning = Coloured(device, part, colour)
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)

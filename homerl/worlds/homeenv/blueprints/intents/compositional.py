@@ -44,7 +44,7 @@ UNTOLD = (
     "set_countdown",
     "set_tilt",
 )
-OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock"}
+OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock", "open": "close", "closed": "open"}
 
 
 @dataclass(frozen=True)

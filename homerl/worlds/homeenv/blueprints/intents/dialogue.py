@@ -16,7 +16,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, enact, given, spoken
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, can, enact, given, told
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import as_it_was, can_be_told, changed, restore
@@ -115,12 +115,9 @@ def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     """Calls on a device as requests that name it."""
     acts = []
     for call in calls:
-        part, _, name = call.service.rpartition(".")
-        service = device.spec.service_index[call.service].service
-        type = spoken(service)
-        value = next(iter(call.args[service.arguments.index(type) :]), None) if type else None
-        told = given(service, value)
-        acts.append(Act(asked_for(name, told), Target.of(device, part), value, told))
+        path, value, type = told(device, call)
+        part, _, name = path.rpartition(".")
+        acts.append(Act(asked_for(name, type), Target.of(device, part), value, type))
     return tuple(acts)
 
 
@@ -175,10 +172,10 @@ def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAct
 def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
     """The same action on another device; None if that device cannot do it, or would not change by it."""
     path = f"{part}.{action.service}" if part else action.service
-    if path not in device.spec.service_index:
+    if not can(device, path):
         return None
-    service = device.spec.service_index[path].service
-    if (given(service, action.value) is None) != (action.value is None):
+    compiled = device.spec.service_index.get(path)
+    if compiled is not None and (given(compiled.service, action.value) is None) != (action.value is None):
         return None
     return enact(home, device, path, action.value)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import after
+from homerl.worlds.homeenv.blueprints.actions import after, call_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.blueprints.intents.dialogue import frame_text, framed
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft
@@ -71,7 +71,9 @@ def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device,
     everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
     reads = everything.reads if everything is not None else ()
     unlit = [read for read in reads if kind == "light" and turned_off(home, *read)]
-    before = tuple(Call(did=did, service=f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit)
+    lighting = [call_of(home.plan.by_did[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit]
+    if (before := tuple(call for call in lighting if call)) and len(before) < len(lighting):
+        return (), []
     try:
         then = after(home, before)
     except Refused:

@@ -132,7 +132,7 @@ def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask:
 
 def _written(action: DeviceAction) -> set[str]:
     """The attributes that its last call writes."""
-    return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.path].writes}
+    return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.plan[-1].service].writes}
 
 
 def _name_said(action: DeviceAction):

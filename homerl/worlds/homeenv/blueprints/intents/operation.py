@@ -9,7 +9,7 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.types import ValueType
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, is_asked_for, try_service
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, can, is_asked_for, try_service
 from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import parts_of
 
@@ -33,7 +33,7 @@ def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) ->
     An item is None if the home refuses a call, or if people would not ask the part for the change. The list is [None] if
     no part has all the services.
     """
-    prefixes = [p for p in parts_of(device, kind) if all(p + one.service in device.spec.service_index for one in wanted)]
+    prefixes = [p for p in parts_of(device, kind) if all(can(device, p + one.service) for one in wanted)]
     carried = [carry_part(home, device, prefix, wanted) for prefix in prefixes]
     return [one if one and (not one[1] or is_asked_for(home, one[0])) else None for one in carried] or [None]
 

@@ -14,6 +14,7 @@ from functools import partial
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from envs.homeenv.spelling import STATE, means
 from envs.homeenv.types import ValueType
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import device_text, frame_text, framed, room_text
@@ -114,6 +115,7 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
     """ "Which mode is the air conditioner in?" """
     for device, path, kind in _attributes(home, rng, ("enum",)):
         value = home.get(device.did, path)
+        value = kind.said(value) if path.rpartition(".")[2] == STATE else value
         taken = f"{device.room.name} {device.name} {path}".replace("_", " ")
         here, others = ways_of_option(str(value), path), _other_options(kind, value, path, taken)
         if here != free_of(here, taken) or isinstance(value, (int, float)) or set(here) & set(others):
@@ -125,7 +127,8 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
 
 def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
     """The phrases for all options except this one."""
-    ways = (way for option in kind.options if option != value for way in ways_of_option(str(option), path))
+    options = [kind.said(option) if path.rpartition(".")[2] == STATE else option for option in kind.options]
+    ways = (way for option in options if option != value for way in ways_of_option(str(option), path))
     return free_of(tuple(dict.fromkeys(ways)), taken)
 
 
@@ -285,7 +288,7 @@ def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
     if any(home.get(*read) is None for read in reads):
         return None
-    met = [d for d in fans if (home.get(d.did, "light.state"), home.get(d.did, "fan.state")) == states]
+    met = [d for d in fans if all(means(home.get(d.did, f"{part}.state"), s) for part, s in zip(("light", "fan"), states))]
     answer = number_answer(len(met), "count", names=home.plan.devices)
     return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True))
 

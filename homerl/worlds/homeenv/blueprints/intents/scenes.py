@@ -19,7 +19,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, can
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.binding import ServiceStep, bind_steps, bind_to_part, bind_to_room
 from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled, resolve_target
@@ -158,7 +158,7 @@ def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[Granted | Non
 
 
 def _concerned(home: Home, wish: SceneWish, device: Device, prefix: str) -> bool:
-    if not any(prefix + step.service in device.spec.service_index for step in wish.do):
+    if not any(can(device, prefix + step.service) for step in wish.do):
         return False
     if wish.if_ is None:
         return True
