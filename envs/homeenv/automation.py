@@ -34,15 +34,19 @@ def make_rule(
     delay: int | None = None,
     hold: int = 0,
     id: str | None = None,
+    given: Sequence[str] = (),
 ) -> Rule:
     """A rule for `home` from what an agent writes. The home is not changed. Raises `Refused` if the rule is invalid.
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. `actions` are
     `{did, locator, arguments}`. With `delay` the rule acts once, this many seconds from now. With `hold` its conditions must
-    have held for this many seconds. `id` is by default the smallest free number.
+    have held for this many seconds. `id` is by default the smallest free number. What is `given` must hold when the rule
+    acts, and triggers nothing; with a time it is a condition as others are.
     """
-    texts = [_text(text) for text in conditions]
+    texts, later = [_text(text) for text in conditions], [_text(text) for text in given]
     crons = [match[1].strip() for text in texts if (match := TIME_CRON.match(text))]
+    if crons or delay is not None:
+        texts, later = texts + later, []
     states = [text for text in texts if not TIME_CRON.match(text)]
     if len(crons) > 1 or (crons and delay is not None):
         raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")
@@ -52,8 +56,7 @@ def make_rule(
         raise Refused("wrong_type", "hold_seconds goes with a condition alone, not with a time")
     if delay is not None and home.clock + (delay := _seconds("delay_seconds", delay)) > LATEST:
         raise Refused("out_of_range", f"delay_seconds is {delay}, and the clock ends at {LATEST}")
-    when = " and ".join(f"({text})" for text in states) if len(states) > 1 else states[0] if states else None
-    condition = _compiled(when, home.plan) if when else None
+    when, proviso = _joined(states), _joined(later)
     rule = Rule(
         id=id or next_id(home),
         actions=tuple(checked_action(home.plan, action) for action in actions),
@@ -62,7 +65,9 @@ def make_rule(
         at=home.clock + delay if delay is not None else None,
         when=when,
         hold=_seconds("hold_seconds", hold),
-        condition=condition,
+        condition=_compiled(when, home.plan) if when else None,
+        given=proviso,
+        proviso=_compiled(proviso, home.plan) if proviso else None,
     )
     if not rule.actions:
         raise Refused("missing_argument", "an automation needs an action")
@@ -82,14 +87,21 @@ def restored_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Ma
     `told` are the fields of the `Rule` but for `actions` and `condition`. If `held` is None, the rule begins now.
     """
     plan, clock = home.plan, home.clock
-    condition = _compiled(_text(told["when"]), plan) if told["when"] is not None else None
-    rule = Rule(**told, actions=tuple(checked_action(plan, action) for action in actions), condition=condition)
+    condition, proviso = (
+        _compiled(_text(text), plan) if (text := told[key]) is not None else None for key in ("when", "given")
+    )
+    acts = tuple(checked_action(plan, action) for action in actions)
+    rule = Rule(**told, actions=acts, condition=condition, proviso=proviso)
     if rule.cron is not None:
         read_cron(rule.cron)
     if not rule.actions or not rule.id or (not rule.timed and condition is None):
         raise Refused("missing_argument", f"automation {shown(rule.id)} needs an id, an action, and a condition or a time")
     if (rule.cron is not None and rule.at is not None) or (rule.timed and rule.hold):
         raise Refused("wrong_type", f"automation {shown(rule.id)} may have only one of cron, at and hold")
+    if rule.timed and rule.given is not None:
+        raise Refused(
+            "wrong_type", f"automation {shown(rule.id)} acts at a time: write its condition as `when`, not as `given`"
+        )
     _seconds("hold_seconds", rule.hold)
     whole_characters(rule.title)
     over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
@@ -107,7 +119,7 @@ def hidden_rules(home: HomeState) -> tuple[Rule, ...]:
 
 def recorded_rule(home: HomeState, one: Hidden, title: str = "") -> Rule:
     """The rule that a record of an origin stands for. Raises `Refused` if it is invalid."""
-    return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id)
+    return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id, given=one.given)
 
 
 def armed(rule: Rule, home: HomeState) -> Rule:
@@ -145,6 +157,11 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
         raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")
     given = bound(plan, plan.services[did, locator][0], (), arguments)
     return Action(did, locator, tuple((key, given[key]) for key in arguments))
+
+
+def _joined(texts: Sequence[str]) -> str | None:
+    """Conditions as one, or None if there is none."""
+    return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None
 
 
 def _compiled(text: str, plan: Plan) -> Condition:

@@ -118,7 +118,12 @@ class Agenda:
         if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
             self.seen = now
-        return next(((index, rule) for index, rule in self._reached() if rule.is_due(self.home.clock)), None)
+        for index, rule in self._reached():
+            if rule.is_due(self.home.clock):
+                if rule.proviso is None or rule.proviso.holds(self.home):
+                    return index, rule
+                self._put(index, rule.with_progress(since=None))
+        return None
 
     def _reached(self) -> list[tuple[int, Rule]]:
         """The (index, rule) pairs of the rules whose time has been reached."""
@@ -308,8 +313,8 @@ def _watches(home: HomeState) -> Watches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
     for rule in home.rules:
-        if rule.enabled and rule.condition is not None:
-            for slot, thresholds in rule.condition.thresholds.items():
+        for condition in (rule.condition, rule.proviso) if rule.enabled else ():
+            for slot, thresholds in condition.thresholds.items() if condition is not None else ():
                 numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
     for follower in reversed(home.plan.wiring.followers):  # what a derived slot reads is read by those who read it
         if follower.slot in numbers:

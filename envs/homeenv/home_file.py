@@ -143,6 +143,7 @@ class RuleRecord(Model):
     since: int | None = None
     due: int | None = None
     fired: int | None = None
+    given: str | None = None
 
 
 class AirRecord(Model):
@@ -252,7 +253,7 @@ def _air_record(home: Home, index: int) -> dict[str, Any]:
 
 
 def _rule_record(rule: Rule) -> dict[str, Any]:
-    record = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("actions", "condition")}
+    record = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("actions", "condition", "proviso")}
     return {key: value for key, value in record.items() if value not in (None, "")} | {
         "actions": [_plain(action.describe()) for action in rule.actions]
     }

@@ -47,6 +47,7 @@ class Hidden(Model):
     conditions: tuple[str, ...]
     actions: tuple[dict[str, Any], ...]
     hold: int = 0
+    given: tuple[str, ...] = Field((), exclude_if=lambda given: not given)  # records are older than this key
 
 
 class Unfollowed(Model):

@@ -5,18 +5,20 @@ A rule has one of three triggers:
 - one moment (`at`): the rule acts once and is then deleted;
 - a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds.
 
-A rule may combine a time with a condition. It then acts at that time if the condition holds. `automation.py` makes rules,
-and `clock.py` runs them.
+A rule may combine a time with a condition. It then acts at that time if the condition holds. A rule that a condition
+triggers may have another one (`given`) that must hold when it acts, and whose beginning triggers nothing. `automation.py`
+makes rules, and `clock.py` runs them.
 
 Invariants:
 - A rule is immutable. Progress makes a new `Rule` object.
 - A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
-- State keys hash the `repr` of rules: the names of `Rule`, `Action` and their fields are part of every stored key.
+- State keys hash the `repr` of rules: the names of `Rule`, `Action` and their fields are part of every stored key. Keys are
+  older than `given`, so a rule without it does not show it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,7 +45,8 @@ class Action:
 class Rule:
     """What to do (`actions`), when to do it (`cron`, `at`, `when`, `hold`), and the progress of the rule.
 
-    `when` is the text of the condition, and `condition` is its compiled form. Four fields are progress: `held` (whether
+    `when` is the text of the condition, and `condition` is its compiled form. `given` is the text of what must hold when a
+    rule acts whose condition has triggered it, and `proviso` is its compiled form. Four fields are progress: `held` (whether
     the condition held when it was last evaluated), `since` (when it became true), `due` (the next time by cron or `at`)
     and `fired` (when the rule last acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
     """
@@ -61,6 +64,12 @@ class Rule:
     due: int | None = None
     fired: int | None = None
     condition: Condition | None = field(default=None, compare=False, repr=False)
+    given: str | None = None
+    proviso: Condition | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        told = (f.name for f in fields(self) if f.repr and (f.name != "given" or self.given is not None))
+        return f"Rule({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
 
     @property
     def timed(self) -> bool:
@@ -106,6 +115,7 @@ class Rule:
         return {
             "id": self.id, "title": self.title, "enabled": self.enabled,
             "conditions": times + ([self.when] if self.when else []),
+            **({"only_if": self.given} if self.given else {}),
             **({"hold_seconds": self.hold} if self.hold else {}),
             "actions": [action.describe() for action in self.actions],
         }  # fmt: skip

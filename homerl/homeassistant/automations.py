@@ -6,6 +6,8 @@ entities. Their keys are those of `automation_text.py`.
 An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
 is not taken, whose change makes it act and on what.
 
+What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens.
+
 Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
 unreadable; for each automation that is not taken, a note says why.
 """
@@ -144,11 +146,9 @@ def _read(home: Home, entity: str, text: Any) -> Iterator[Hidden]:
     _be_whole(text, "it")
     if not triggers:
         raise Unread("it has no trigger that is enabled")
-    if conditions and any(hold for _, hold in triggers):
-        raise Unread("its conditions count at the end of the time for which a trigger waits, and here they would all along")
     for number, (holds, hold) in enumerate(triggers):
         id = entity if len(triggers) == 1 else f"{entity}.{number + 1}"
-        yield Hidden(id=id, conditions=(*holds, *conditions), actions=tuple(actions), hold=hold)
+        yield Hidden(id=id, conditions=tuple(holds), given=tuple(conditions), actions=tuple(actions), hold=hold)
 
 
 def _listed(text: Mapping[str, Any], *keys: str) -> list[Any]:

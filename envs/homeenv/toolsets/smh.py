@@ -118,6 +118,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         kept, hold = [], 0
     if old.when and (delay is None or old.timed):
         kept.append(old.when)
+    given = (old.given,) if old.given and delay is None and "conditions" not in arguments else ()
     rule = make_rule(
         home,
         arguments.get("conditions", kept),
@@ -126,6 +127,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         delay,
         arguments.get("hold_seconds", hold),
         id=old.id,
+        given=given,
     )
     if rule.cron != old.cron:
         refuse_never(rule, home)

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.sandbox import Limits
+from envs.homeenv.toolsets.smh import edit_automation
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import AUTOMATIONS
 from tests.homerl.homeassistant.replay import listing
@@ -69,6 +72,27 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on"), (GUESTS, "state", "off"), (MODE, "state", "Away"), (GUESTS, "state", "on")],
         4,
     ),
+    "a condition that becomes true later": (
+        {"conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (GUESTS, "state", "off"), (GUESTS, "state", "on")],
+        4,
+    ),
+    "of a number too": (
+        {"triggers": [CLIMATE | {"above": 21}], "conditions": [where(MODE, "Away")]},
+        [("climate.heatpump", "temperature", 22.0), (MODE, "state", "Away"), ("climate.heatpump", "temperature", 23.0),
+         ("climate.heatpump", "temperature", 20.0), ("climate.heatpump", "temperature", 22.0)],
+        5,
+    ),
+    "a condition at the end of the time for which a trigger waits": (
+        {"triggers": [MOTION | {"for": 3}], "conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Home"), (MODE, "state", "Away")],
+        3,
+    ),
+    "one that holds no longer then": (
+        {"triggers": [MOTION | {"for": 2}], "conditions": [where(MODE, "Home")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 20.0), (MODE, "state", "Home")],
+        None,
+    ),
     "or in short": (
         {"conditions": [{"or": [where(MODE, "Away"), where(MODE, "Home")]}]}, [(GUESTS, "state", "on")], 1,
     ),
@@ -106,6 +130,18 @@ def test_what_is_taken_acts_when_the_real_one_does(
     assert when == off
 
 
+def test_what_an_automation_needs_besides_its_trigger_is_kept_in_files_told_and_left_by_an_edit() -> None:
+    home = imported(conditions=[where(MODE, "Away")]).home
+    (rule,) = home.rules
+    assert home_from_json(home_to_json(home)).rules == home.rules
+    assert rule.given is not None and rule.given in rule.describe()["only_if"] and rule.given in repr(rule)
+    edit_automation(home, {"id": NAME, "title": "Night"}, Limits())
+    (edited,) = home.rules
+    assert (edited.title, edited.when, edited.given) == ("Night", rule.when, rule.given)
+    edit_automation(home, {"id": NAME, "conditions": [rule.when]}, Limits())
+    assert home.rules[0].given is None and "given" not in repr(home.rules[0])
+
+
 LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "a number as a text": ({"triggers": [state(COLD, "21")]}, "compared as a text"),
     "no number as a text": ({"triggers": [state(COLD, "21.0")]}, "compared as a text"),
@@ -123,9 +159,6 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "a bound that is a text": ({"triggers": [number(below="5")]}, "no number"),
     "a place of a person": ({"triggers": [state("person.anna", "not_home")]}, "place"),
     "a password": ({"triggers": [state("text.password", "Hello world")]}, "password"),
-    "a trigger that waits, and a condition": (
-        {"triggers": [MOTION | {"for": 60}], "conditions": [where(MODE, "Home")]}, "at the end",
-    ),
     "several entities": ({"triggers": [state([GUESTS, MODE], "on")]}, "not one entity"),
     "a template": ({"triggers": [number(below=5, value_template="{{ 1 }}")]}, "value_template"),
     "a device trigger": ({"triggers": [{"trigger": "device", "domain": "light", "type": "turned_on"}]}, "'device'"),

@@ -51,7 +51,8 @@ def test_a_number_and_a_condition_are_read() -> None:
     trigger = {"trigger": "numeric_state", "entity_id": "sensor.outside_temperature", "below": 5}
     guard = {"condition": "state", "entity_id": "input_boolean.guest_mode", "state": "off"}
     (rule,) = imported({"triggers": [trigger], "conditions": [guard], "actions": [LIGHT]}).home.rules
-    assert rule.when is not None and "< 5" in rule.when and "input_boolean.guest_mode" in rule.when
+    assert rule.when is not None and "< 5" in rule.when and "guest_mode" not in rule.when
+    assert rule.given is not None and "input_boolean.guest_mode" in rule.given  # it makes nothing act by becoming true
 
 
 def test_several_triggers_are_several_rules() -> None:
@@ -74,7 +75,7 @@ def test_each_listed_state_makes_an_automation_act() -> None:
 def test_a_condition_with_several_states_is_one_condition() -> None:
     guard = {"condition": "state", "entity_id": "cover.hall_window", "state": ["open", "closing"]}
     (rule,) = imported({"triggers": [MOTION], "conditions": [guard], "actions": [LIGHT]}).home.rules
-    assert rule.when is not None and '("open", "closing",)' in rule.when
+    assert rule.given is not None and '("open", "closing",)' in rule.given
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from envs.homeenv.conditions import compile_condition
+from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
 from envs.homeenv.origin import Origin, Unfollowed
 from envs.homeenv.plan import Plan
@@ -30,7 +30,9 @@ def without(home: Home, gone: Collection[str]) -> Home:
         origin=old.origin and _origin(old.origin, lost, gone, old),
     )
     fresh = Home(plan, [home.get(slot.owner, slot.path) for slot in plan.slots], home.clock)
-    fresh.rules = tuple(replace(rule, condition=compile_condition(rule.when, plan) if rule.when else None) for rule in kept)
+    fresh.rules = tuple(
+        replace(rule, condition=_compiled(rule.when, plan), proviso=_compiled(rule.given, plan)) for rule in kept
+    )
     return fresh
 
 
@@ -46,9 +48,13 @@ def _origin(origin: Origin, lost: list[Rule], gone: Collection[str], plan: Plan)
 
 
 def _reads(rule: Rule, plan: Plan) -> dict[str, None]:
-    """The devices whose change may make a rule act."""
-    slots = sorted(rule.condition.slots) if rule.condition else []
+    """The devices on which it depends whether a rule acts."""
+    slots = sorted({slot for one in (rule.condition, rule.proviso) if one for slot in one.slots})
     return dict.fromkeys(owner for slot in slots if (owner := plan.slots[slot].owner) in plan.by_did)
+
+
+def _compiled(text: str | None, plan: Plan) -> Condition | None:
+    return compile_condition(text, plan) if text else None
 
 
 def _acts(rule: Rule) -> Iterator[str]:
