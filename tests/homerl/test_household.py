@@ -8,7 +8,7 @@ import pytest
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import checked_action
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home_file import home_from_json
+from envs.homeenv.home_file import home_from_json, save_home
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.homeassistant.translation import to_homeassistant
 from homerl.language.splits import Voice
@@ -55,6 +55,22 @@ def test_the_weather_is_told_from_its_device(name, language):
         made = make_blueprint(recipe, "train", 0)
         assert expert_plays(made) is Outcome.SUCCESS, made.intents[0].reply
         assert idle_plays(made) is not Outcome.SUCCESS
+
+
+@pytest.mark.parametrize("name", ["list", "artist", "on_list"])
+def test_what_people_name_is_in_their_language_whatever_the_home_is_called_in(name, tmp_path):
+    homes = (make_home(seed, home("zh")) for seed in range(40))
+    has = (("todo", 1), ("media_player", 2))
+    one = next(made for made in homes if all(len([*made.devices(category=kind)]) == count for kind, count in has))
+    save_home(one, tmp_path / "home.json")
+    theirs = HomeRecipe(files=(str(tmp_path / "home.json"),), language="en")
+    recipe = BlueprintRecipe(families={f"household/{name}": 1}, intents=(1, 1), home=theirs, toolset="smh")
+    for seed in range(4):
+        made = make_blueprint(recipe, "train", seed)
+        assert expert_plays(made) is Outcome.SUCCESS
+        written = [str(arg) for call in made.intents[0].plan for arg in call.args]
+        listed = [str(item) for item in made.intents[0].answer.value] if made.intents[0].answer else []
+        assert all(text.isascii() for text in (*written, *listed)) and (written or listed)
 
 
 def test_one_errand_solves_it_and_two_tracks_on_do_not():

@@ -129,7 +129,9 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
         tries -= 1
         name, wording = rng.choices(names, weights)[0], rng.choices(wordings, liked)[0]
         family, _, subcategory = name.partition("/")
-        draft = families()[family][subcategory](home, rng, Ask(wording, devices=recipe.devices, timed=True))
+        draft = families()[family][subcategory](
+            home, rng, Ask(wording, devices=recipe.devices, timed=True, language=recipe.home.language)
+        )
         if draft is None:
             continue
         told = home.fork()

@@ -190,7 +190,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, *recipe.told))
+        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language))
         if draft is None:
             break
         for part in (draft, *draft.then):

@@ -23,7 +23,8 @@ class Ask:
 
     `taken` are ids of devices that the draft may not touch. `devices` are the fewest and most devices of a draft that
     names several. Only the `first` intent of a blueprint may have an earlier dialogue. A `briefed` agent knows on which
-    floor each room is, and where the user is. A `timed` agent knows the date and time.
+    floor each room is, and where the user is. A `timed` agent knows the date and time. `language` is the user's; without it,
+    it is the one of the home's names.
     """
 
     wording: Wording
@@ -32,6 +33,7 @@ class Ask:
     first: bool = True
     briefed: bool = False
     timed: bool = False
+    language: str | None = None
 
 
 @dataclass(frozen=True)

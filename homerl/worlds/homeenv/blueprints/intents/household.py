@@ -58,7 +58,7 @@ class Thing:
         return speaker.grammar.plain_all(self.key)[self.index]
 
 
-Things = Callable[[Home, Device, CompiledService, random.Random], Thing | None]
+Things = Callable[[Home, Device, CompiledService, random.Random, str], Thing | None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | Non
         return None
 
 
-def _duration(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
+def _duration(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
     """A number of minutes, in the form that the service takes: a number with a unit, or "00:05:00"."""
     minutes, kind = rng.choice(MINUTES), (*compiled.service.arguments, None)[0]
     if kind is None:
@@ -97,10 +97,10 @@ def _duration(home: Home, device: Device, compiled: CompiledService, rng: random
 
 
 def _one_of(key: str, *more: str) -> Things:
-    """A thing of the grammar: its words are the argument, as a person who speaks the home's language writes them."""
+    """A thing of the grammar: its words are the argument, as the user says them."""
 
-    def thing(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
-        known = grammar(language_of(home)).plain_all(key)
+    def thing(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+        known = grammar(language).plain_all(key)
         index = rng.randrange(len(known))
         args = _arguments(compiled, known[index], *more)
         return None if args is None else Thing(args, key, index)
@@ -108,13 +108,15 @@ def _one_of(key: str, *more: str) -> Things:
     return thing
 
 
-def language_of(home: Home) -> str:
-    """The language of the home's names: the first whose script they have."""
+def language_of(home: Home, ask: Ask) -> str:
+    """The user's language, else that of the home's names: the first whose script they have."""
+    if ask.language is not None:
+        return ask.language
     chinese = any("\u4e00" <= letter <= "\u9fff" for room in home.plan.rooms for letter in room.name)
     return "zh" if chinese and "zh" in languages() else "en"
 
 
-def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
+def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
     """Something that is on the device's list."""
     state = home.told_of(device.did)
     items = [item for items in state.values() if isinstance(items, (list, tuple)) for item in items]
@@ -127,7 +129,7 @@ def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.R
     return None if args is None else Thing(args, text=text)
 
 
-def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
+def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
     """Something that is on the device's list, and is done."""
     known = [argument.name for argument in compiled.service.arguments]
     thing = _listed(home, device, compiled, rng)
@@ -136,7 +138,7 @@ def _completed(home: Home, device: Device, compiled: CompiledService, rng: rando
     return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
 
 
-def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
+def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
     """A room to clean, by the name that people say and agents read."""
     rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
     if not rooms:
@@ -228,11 +230,11 @@ def _equal(value: Any, said: Sequence[str]) -> str:
     return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {literal(value)}"
 
 
-def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random) -> tuple[Call, ...]:
+def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random, language: str) -> tuple[Call, ...]:
     """Calls before the episode after which an errand makes sense: a timer runs, something is on a list."""
     made: list[Call] = []
     if prepared == "written":
-        items = grammar(language_of(home)).plain_all("household.item")
+        items = grammar(language).plain_all("household.item")
         made = [Call(did=device.did, service="add_item", args=(item,)) for item in rng.sample(items, rng.randint(1, 3))]
     elif prepared:
         shortened = prepared == "shortened"
@@ -247,13 +249,19 @@ def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random)
 
 
 def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Iterator[Draft]:
-    doers = _doers(original, errand)
+    doers, language = _doers(original, errand), language_of(original, ask)
     for device, path in rng.sample(doers, len(doers)):
         compiled, taken = device.spec.service_index[path], ask.taken
-        before = _calls_before(original, device, errand.prepared, rng) if ask.first else ()
+        before = _calls_before(original, device, errand.prepared, rng, language) if ask.first else ()
         home = after(original, before)
         empty = _arguments(compiled)
-        thing = errand.things(home, device, compiled, rng) if errand.things else Thing(empty) if empty is not None else None
+        thing = (
+            errand.things(home, device, compiled, rng, language)
+            if errand.things
+            else Thing(empty)
+            if empty is not None
+            else None
+        )
         if thing is None or device.did in taken:
             continue
         call = Call(did=device.did, service=path, args=thing.args)
@@ -279,7 +287,7 @@ def _about(subcategory: str) -> Propose:
 def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How long does the timer still run?", of the home's only timer, which was started before."""
     timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
-    before = _calls_before(home, timers[0], "started", rng) if len(timers) == 1 and ask.first else ()
+    before = _calls_before(home, timers[0], "started", rng, language_of(home, ask)) if len(timers) == 1 and ask.first else ()
     state = after(home, before).told_of(timers[0].did) if len(timers) == 1 else {}
     left = state.get("remaining")
     if state.get("state") != "active" or not isinstance(left, int) or not left:
@@ -293,11 +301,11 @@ def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def on_list(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "What is on my list?", of the home's only list, after some things were written on it."""
     lists = [device for device in home.devices(category="todo") if "needs_action" in device.spec.attribute_index]
-    before = _calls_before(home, lists[0], "written", rng) if len(lists) == 1 and ask.first else ()
+    before = _calls_before(home, lists[0], "written", rng, language_of(home, ask)) if len(lists) == 1 and ask.first else ()
     items = after(home, before).get(lists[0].did, "needs_action") if len(lists) == 1 else ()
     if not items or not all(isinstance(item, str) for item in items):
         return None
-    others = [item for item in grammar(language_of(home)).plain_all("household.item") if item not in items]
+    others = [item for item in grammar(language_of(home, ask)).plain_all("household.item") if item not in items]
     answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=tuple(others))
     reply = framed("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
     draft = question(framed("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
