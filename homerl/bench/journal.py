@@ -1,7 +1,8 @@
 """The played episodes of a benchmark, in one append-only file.
 
 Invariants: a row is in the file completely or not at all (opening the file cuts off an incomplete last line); a killed
-process loses no row; of two rows with one index the later counts; memory holds only the positions of rows.
+process loses no row; of two rows with one index the later counts; memory holds only the positions of rows; a line that is
+no row of a journal is an `InputError` with its place.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import naming
+from envs.documents import InputError, naming
+from homerl.play.trajectory import row_of
+
+EDITED = "a journal may have been edited: remove the line, and what it holds is played again"
 
 
 class Journal:
-    """Rows by index, in the order of playing."""
+    """Rows by index, a number or a text, in the order of playing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._at: dict[int, int] = {}
-        self._counts: dict[int, bool] = {}
+        self._at: dict[Any, tuple[int, int]] = {}  # the position and the number of the line
+        self._lines = 0
+        self._counts: dict[Any, bool] = {}
         self._synced = -math.inf
         path.parent.mkdir(parents=True, exist_ok=True)
         self._read()
@@ -36,8 +41,14 @@ class Journal:
             for line in iter(file.readline, b""):
                 if not line.endswith(b"\n"):
                     break
-                row = json.loads(line)
-                self._at[row["index"]], self._counts[row["index"]] = whole, row["counts"]
+                self._lines += 1
+                row = row_of(line, where := f"{self.path}:{self._lines}")
+                index, counts = row.get("index"), row.get("counts")
+                number = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+                alike = type(index) is type(next(iter(self._at), index))
+                if not (number or isinstance(index, str)) or not alike or not isinstance(counts, bool):
+                    raise InputError("not a row of a journal: it has no index, or does not say what counts", where, EDITED)
+                self._at[index], self._counts[index] = (whole, self._lines), counts
                 whole = file.tell()
             file.truncate(whole)
 
@@ -51,7 +62,8 @@ class Journal:
             file.flush()
             self._sync(file.fileno())
         for row, line in zip(rows, lines):
-            self._at[row["index"]], self._counts[row["index"]] = at, row["counts"]
+            self._lines += 1
+            self._at[row["index"]], self._counts[row["index"]] = (at, self._lines), row["counts"]
             at += len(line)
 
     def _sync(self, descriptor: int) -> None:
@@ -73,5 +85,9 @@ class Journal:
             return
         with self.path.open("rb") as file:
             for index in sorted(self._at):
-                file.seek(self._at[index])
+                file.seek(self._at[index][0])
                 yield json.loads(file.readline())
+
+    def where(self, index: int | str) -> str:
+        """The place of a row."""
+        return f"{self.path}:{self._at[index][1]}"

@@ -33,6 +33,7 @@ from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.measure.intervals import kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError, fault_of
 from homerl.play.messages import plain_text
+from homerl.play.results import SCORED, results_in
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectories_in, write_rows
 from homerl.worlds.contract import Case
 from homerl.worlds.registry import world_of
@@ -71,7 +72,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     (folder / FILE).touch()
     journal = Journal(folder / FILE)
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
-    rows = list(judged_rows(read_rows(folder / "results.jsonl"), folder, judge.name))
+    rows = list(judged_rows(results_in(folder / "results.jsonl", SCORED), folder, judge.name))
     write_rows(folder / "results.jsonl", rows)
     scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": agreement(journal.rows(), judge.name)}
     write_atomic(folder / "score.json", json.dumps(scored, indent=1) + "\n")
@@ -82,7 +83,7 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
     """The results by rule, with the stored verdicts of the judge named `by` applied."""
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
     for row, played in zip(rows, trajectories_in(folder / "trajectories.jsonl"), strict=True):
-        yield apply_judgements(row, played, judgements, by) if row["undecided"] else dict(row)
+        yield apply_judgements(row, played, judgements, by) if row.get("undecided") else dict(row)
 
 
 def cases_of(trajectory: Trajectory) -> list[Case]:

@@ -13,11 +13,12 @@ import hashlib
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from envs.documents import write_atomic
-from homerl.bench.journal import Journal
+from envs.documents import InputError, write_atomic
+from homerl.bench.journal import EDITED, Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in, spread_evenly
@@ -26,6 +27,7 @@ from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
 from homerl.play.loop import Agent, User, play, replies_from
+from homerl.play.results import SCORED, check_result
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
@@ -130,7 +132,7 @@ def run_suite(
     scored = write_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
-    if all(map(_is_too_long, journal.rows())):
+    if all(map(_is_too_long, _first(journal, len(episodes)))):
         what = f"of all {len(journal)} tasks, {TOO_LONG}: that says nothing about the agent"
         raise NothingScored(
             f"{what}\nlet its server take more tokens, ask for fewer a message, or take shorter prompts; {AGAIN}"
@@ -186,7 +188,16 @@ def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
 
 
 def _first(journal: Journal, count: int) -> Iterator[dict[str, Any]]:
-    return (row for row in journal.rows() if row["index"] < count)
+    return (row for row in map(partial(_whole, journal), journal.rows()) if row["index"] < count)
+
+
+def _whole(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with a result and a trajectory. Raises `InputError` with its place if it is none."""
+    where = journal.where(row["index"])
+    check_result(row.get("result"), where, SCORED)
+    if not isinstance(row.get("trajectory"), dict) or not isinstance(row["index"], int):
+        raise InputError("the episode has no trajectory", where, EDITED)
+    return row
 
 
 async def _play_waves(

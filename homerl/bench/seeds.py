@@ -15,7 +15,7 @@ from rich.table import Table
 from envs.documents import InputError
 from homerl.bench.score import paired_difference, score
 from homerl.measure.intervals import student_interval
-from homerl.play.trajectory import read_rows
+from homerl.play.results import SCORED, results_in
 
 MODELS = ("untrained", "sft", "rlve")
 
@@ -25,7 +25,7 @@ def seeds_table(runs: Sequence[Path], suite: str) -> Table:
     table = Table("run", "untrained", "SFT", "RLVE", "RLVE − SFT", "95 %", title=f"success on {suite} in %, gains in points")
     columns: list[list[float]] = [[] for _ in (*MODELS, "gain")]
     for run in runs:
-        results = [read_results(run, model, suite) for model in MODELS]
+        results = [read_results(run, model, suite, SCORED) for model in MODELS]
         gain = paired_difference(results[1], results[2])
         values = [*(100 * score(rows)["success"] for rows in results), 100 * gain["gain"]]
         for column, value in zip(columns, values):
@@ -58,9 +58,9 @@ def suites_of(run: Path) -> list[str]:
     return scored
 
 
-def read_results(run: Path, model: str, suite: str) -> list[dict]:
-    """The results of one model of a run on a suite; `InputError` if there are none."""
+def read_results(run: Path, model: str, suite: str, needed: Sequence[str] = ()) -> list[dict]:
+    """The results of one model of a run on a suite, with the `needed` keys; `InputError` if there are none."""
     path = run / model / "bench" / suite / "results.jsonl"
     if not path.exists():
         raise InputError("this run has no such results", where=str(path), remedy="let the flywheel finish first")
-    return list(read_rows(path))
+    return list(results_in(path, needed))

@@ -1,17 +1,51 @@
 """Reads what a benchmark run left in its folder.
 
-Invariant: a folder without results, and a file that is cut or of another kind, is an `InputError` with its path.
+Invariant: a folder without results, and a file that is cut or of another kind, is an `InputError` with its path; of what
+scores and comparisons read in a result, nothing has a wrong type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envs.documents import InputError, read_json
+from homerl.play.faults import Boundary
 from homerl.play.trajectory import Outcome, read_rows
 
-OUTCOMES = tuple(map(str, Outcome))
+OUTCOMES, BOUNDARIES = tuple(map(str, Outcome)), tuple(map(str, Boundary))
+SCORED = ("families", "phi", "progress", "tool_calls", "tokens")  # what a score needs of a result that counts
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+
+
+class FaultResult(BaseModel, strict=True):
+    """Who failed, and why."""
+
+    boundary: Annotated[str, Field(pattern=f"^({'|'.join(BOUNDARIES)})$")]
+    reason: str
+
+
+class StoredResult(BaseModel):
+    """The keys of a result that are read again, where it has them; worlds and suites add their own."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+    families: list[str] = []
+    subcategories: list[str] = []
+    phi: bool = False
+    progress: Annotated[float, Field(ge=0, le=1)] = 0.0
+    tool_calls: Count = 0
+    tokens: Count = 0
+    prompt_tokens: Count = 0
+    false_claims: Count = 0
+    run: Count = 0
+    released: Annotated[float, Field(ge=-1, le=1)] = -1.0
+    error: list[str] | None = None
+    undecided: bool = False
+    fault: FaultResult | None = None
 
 
 def read_facts(folder: Path, name: str) -> dict[str, Any]:
@@ -30,11 +64,27 @@ def read_results(folder: Path) -> tuple[dict[str, Any], ...]:
     return results_in(folder / "results.jsonl")
 
 
-def results_in(path: Path) -> tuple[dict[str, Any], ...]:
-    """The results of a file, in the suite's order."""
+def results_in(path: Path, needed: Sequence[str] = ()) -> tuple[dict[str, Any], ...]:
+    """The results of a file, in the suite's order. Raises `InputError` for one that is none, or lacks a `needed` key."""
     rows = tuple(read_rows(path))
     for number, row in enumerate(rows, 1):
-        typed = isinstance(row.get("id"), str) and row.get("outcome") in OUTCOMES and isinstance(row.get("success"), bool)
-        if not typed:
-            raise InputError("the line is no result", f"{path}:{number}", "results.jsonl of homerl bench run has results")
+        check_result(row, f"{path}:{number}", needed)
     return rows
+
+
+def check_result(row: Any, where: str, needed: Sequence[str] = ()) -> None:
+    """Raise `InputError` with the place unless a row is a result with these keys."""
+    told = row if isinstance(row, dict) else {}
+    typed = isinstance(told.get("id"), str) and told.get("outcome") in OUTCOMES and isinstance(told.get("success"), bool)
+    why = "" if typed else ": it needs an id, an outcome and success"
+    if "fault" in told and told["fault"] is None:
+        why = why or ": its fault is null"
+    if missing := next((key for key in needed if key not in told), None):
+        why = why or f": it has no '{missing}'"
+    try:
+        StoredResult.model_validate(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        why = why or f": {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if why:
+        raise InputError(f"the line is no result{why}", where, "results.jsonl of homerl bench run has results")

@@ -313,20 +313,25 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
         raise InputError("there is no such file", where=str(path), remedy=near_names(path))
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line.decode())
-                if b"\\ud" in line.lower():
-                    refuse_unwritable(row, f"{path}:{number}")
-            except InputError:
-                raise
-            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too long or too deep
-                raise InputError(
-                    f"not a JSON line: {getattr(error, 'msg', error)}", where=f"{path}:{number}",
-                    remedy="the file was cut or edited; make it again, or remove the line",
-                ) from None  # fmt: skip
-            if not isinstance(row, dict):
-                raise InputError("not a JSON object", where=f"{path}:{number}", remedy="a row is one object with its keys")
-            yield row
+            yield row_of(line, f"{path}:{number}")
+
+
+def row_of(line: bytes, where: str) -> dict[str, Any]:
+    """The object of a line. Raises `InputError` with the place for a broken line."""
+    try:
+        row = json.loads(line.decode())
+        if b"\\ud" in line.lower():
+            refuse_unwritable(row, where)
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too long or too deep
+        raise InputError(
+            f"not a JSON line: {getattr(error, 'msg', error)}", where,
+            "the file was cut or edited; make it again, or remove the line",
+        ) from None  # fmt: skip
+    if not isinstance(row, dict):
+        raise InputError("not a JSON object", where, "a row is one object with its keys")
+    return row
 
 
 def _message_row(message: Message) -> dict[str, Any]:

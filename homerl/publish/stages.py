@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import Document, InputError, read_yaml
+from homerl.play.trajectory import at_row
 from homerl.worlds.sources import first_row
 
 STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
@@ -94,5 +95,14 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     source = recipe.get("data")
     data = data_folder(stage, recipe) or (Path(source) if source else None)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
-    rows = map(first_row, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))
-    return next((json.loads(row["blueprint"]) for row in rows if isinstance(row.get("blueprint"), str)), {})
+    return next(filter(None, map(_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
+
+
+def _blueprint(file: Path) -> dict[str, Any]:
+    """The blueprint of the first row of a file; empty if it has none. Raises `InputError` with its place if it is none."""
+    if not isinstance(text := first_row(file).get("blueprint"), str):
+        return {}
+    with at_row(f"{file}:1"):
+        if not isinstance(found := json.loads(text), dict):
+            raise TypeError("its blueprint is no object")
+    return found

@@ -27,9 +27,8 @@ from homerl.bench.score import counts, paired_difference
 from homerl.bench.suites import spread_evenly
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
-from homerl.play.results import read_facts
+from homerl.play.results import read_facts, results_in
 from homerl.play.situation import Blueprint
-from homerl.play.trajectory import read_rows
 from homerl.run.bench import episodes_of, players_of
 from homerl.run.bench_command import (
     BenchRun,
@@ -200,7 +199,7 @@ def _advance(bar: Any, task: Any, before: int, done: int, total: int) -> None:
 def compared(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
     """The figures of one behaviour on the tasks with these ids, from the results on disk."""
     before, after = (
-        [row for row in read_rows(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
+        [row for row in results_in(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
         for part in (TOLD_AT_ONCE, behaviour)
     )
     both = {*map(_play, before)} & {*map(_play, after)}  # a server may have spoiled the other of a pair

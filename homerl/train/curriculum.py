@@ -171,6 +171,16 @@ def _drawn(number: int, places: list[Place]) -> Draw:
     return Draw(number, seed, tuple(seed for _, seed in spares))
 
 
+def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float]:
+    """The id of a blueprint and its difficulty. Raises `InputError` with the place if the row does not tell them."""
+    id, difficulty = row.get("id"), row.get("difficulty")
+    number = isinstance(difficulty, (int, float)) and not isinstance(difficulty, bool) and 0 <= difficulty <= 1
+    if not isinstance(id, str) or not number:
+        what = "the line is no blueprint with its id and its difficulty from 0 to 1"
+        raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
+    return id, float(difficulty)
+
+
 def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
     """The difficulty of each blueprint seed: 1 - its verified success rate in a synthesis of the same blueprints.
 
@@ -180,7 +190,7 @@ def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[
         return {}
     path = Path(settings.synthesis or "")
     path = path / "blueprints.jsonl" if path.is_dir() else path
-    rows = {row["id"]: row["difficulty"] for row in read_rows(path)}
+    rows = dict(_difficulty(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
     seeds = range(source.first_seed, source.first_seed + source.count)
     by_seed = {seed: rows[f"train-{seed}"] for seed in seeds if f"train-{seed}" in rows}
     if len(by_seed) < source.count:

@@ -24,6 +24,7 @@ from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
 from homerl.train.teacher import with_notes
 
+UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
 FEW = 500  # dialogues that are tokenized sooner than another process starts
 
 
@@ -80,22 +81,25 @@ def processes_for(rows: Any, ranks: int = 1) -> int | None:
     return count if count > 1 else None
 
 
-def tokenized(rows: Any, tokenizer: Any, loss_on: str) -> Any:
+def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
     """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORED`), their number (`length`), and
     how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
+
+    Raises `InputError`, with its place in `data`, for a dialogue that the model's chat template cannot write.
     """
 
-    def tokens(row: dict[str, Any], rule: str) -> dict[str, Any]:
-        ids, mask = controls.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+    def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
+        with at_row(f"{where}:{index + 1}", UNWRITTEN):
+            ids, mask = controls.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
         said = np.asarray(mask, dtype=bool)
         labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
     state = PartialState()
     # the cache knows functions of modules by their names alone
-    rule = {"rule": inspect.getsource(learnt_labels) + inspect.getsource(controls)}
+    rule = {"rule": inspect.getsource(learnt_labels) + inspect.getsource(controls), "where": str(data_file(data))}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
-        return rows.map(tokens, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
+        return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
 
 
 def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant") -> list[int]:

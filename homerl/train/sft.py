@@ -59,7 +59,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         packing=False,  # an update's passes are packed, not the data
         dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
     )
-    dialogues = tokenized(rows, tokenizer, settings.loss_on)  # after the arguments, which let ranks meet
+    dialogues = tokenized(rows, tokenizer, settings.loss_on, recipe.data)  # after the arguments, which let ranks meet
     refuse_unfit(dialogues, settings.max_length, str(data_file(recipe.data)))
     with unsharded():
         trainer = PackedSFTTrainer(

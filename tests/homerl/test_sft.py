@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +115,23 @@ def test_several_processes_tokenize_as_one_does(dialogues, rows, tokenizer, monk
         monkeypatch.setattr("homerl.train.dialogues.FEW", few)
         monkeypatch.setattr("os.cpu_count", lambda: 3)
         assert processes_for(rows) == (3 if few == 1 else None)
-        return list(tokenized(load_dialogues(str(dialogues)), tokenizer, "assistant"))
+        return list(tokenized(load_dialogues(str(dialogues)), tokenizer, "assistant", str(dialogues)))
 
     alone, several = made(1000), made(1)
     assert alone == several and len(alone) > 3
     assert all(row["length"] == len(row["input_ids"]) == len(row["labels"]) for row in alone)
+
+
+def test_a_dialogue_that_the_chat_template_cannot_write_is_named_by_its_line(rows, tokenizer, tmp_path):
+    spoilt = tmp_path / "spoilt.jsonl"
+    said = [{**m, "content": "never" if m["role"] == "user" else m["content"]} for m in rows[1]["messages"]]
+    write_rows(spoilt, [rows[0], {**rows[1], "messages": said}])
+    told, refusing = load_dialogues(str(spoilt)), deepcopy(tokenizer)
+    refused = "{% for m in messages %}{% if m.content == 'never' %}{{ raise_exception('no such role') }}{% endif %}"
+    refusing.chat_template = refused + "{% endfor %}" + tokenizer.chat_template
+    with pytest.raises(InputError) as caught:
+        tokenized(told, refusing, "assistant", str(spoilt))
+    assert caught.value.where == f"{spoilt}:2" and "no such role" in caught.value.what
 
 
 EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")]
