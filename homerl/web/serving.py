@@ -1,6 +1,7 @@
 """How an application is served until it is stopped.
 
-Invariant: a connection whose request is not whole within `WHOLE` seconds is closed, so that nobody holds one for nothing.
+Invariants: a connection whose request is not whole within `WHOLE` seconds is closed, and so is one whose client reads
+nothing of its answer for `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 STOPPING = 5  # seconds that open requests have when the server is stopped
 WHOLE = 30.0  # seconds in which a client must have sent a request
+READING = 30.0  # seconds in which a client must have read something of what waits for it
 
 
 async def serve(app: Any, at: socket.socket) -> None:
@@ -28,7 +30,11 @@ def configured(app: Any) -> uvicorn.Config:
 
 
 class Connection(H11Protocol):
-    """A connection that waits for a whole request only so long. uvicorn limits the time between two requests alone."""
+    """A connection that waits for a whole request, and for a reader, only so long. uvicorn limits the time between two
+    requests alone, and waits for a reader for ever.
+    """
+
+    _reader: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -44,11 +50,39 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._late.cancel()
+        self._read_on()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait until the client reads."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._read_on()
+        super().resume_writing()
+
+    def _watch(self) -> None:
+        self._read_on()
+        self._reader = self.loop.call_later(READING, self._look, self.transport.get_write_buffer_size())
+
+    def _look(self, before: int) -> None:
+        """Drop a client that has read nothing since it was looked at: closing would wait for it."""
+        if self.transport.get_write_buffer_size() < before:
+            self._watch()
+        else:
+            self.transport.abort()
+
+    def _read_on(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
 
     def _wait(self) -> None:
         self._late = self.loop.call_later(WHOLE, self._drop)
 
     def _drop(self) -> None:
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            if self.transport.get_write_buffer_size():  # the end of an answer
+                self._watch()
             self.transport.close()

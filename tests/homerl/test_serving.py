@@ -1,4 +1,4 @@
-"""What every server of homerl does with clients that send half a request, or hang up."""
+"""What every server of homerl does with clients that send half a request, hang up, or do not read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import json
 import logging
 import socket
 import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from running import running
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from homerl.web.door import BadRequest, body_of, refused
@@ -94,3 +96,43 @@ def test_a_body_that_is_no_object_of_json_is_a_bad_request(body: bytes) -> None:
     with running(app()) as port:
         status, answer = post(port, body)
     assert status == 400 and answer["error"]["type"] == "invalid_request_error"
+
+
+LONG = 40_000_000  # bytes of an answer, more than the buffers of a system hold
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_stops_reading_is_dropped_and_a_slow_reader_is_not(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("homerl.web.serving.READING", 0.6)
+    ended: list[bool] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            for _ in range(LONG // 100_000):
+                yield b"x" * 100_000
+        finally:
+            ended.append(True)
+
+    async def long(request: Request) -> Response:
+        return StreamingResponse(parts()) if streamed else Response(b"x" * LONG)
+
+    with running(Starlette(routes=[Route("/", long)])) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as idle:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(3)
+            heard = 0
+            with suppress(ConnectionResetError):
+                while part := idle.recv(1 << 22):
+                    heard += len(part)
+            assert heard < LONG  # only what a system had taken in
+        assert ended or not streamed
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            heard = 0
+            while part := slow.recv(1 << 22):
+                heard += len(part)
+                time.sleep(0.1)
+            assert heard > LONG
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
