@@ -24,6 +24,7 @@ from homerl.play.messages import plain_text
 
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
+SPENT = re.compile(r"insufficient.?(quota|balance|credit|fund)|billing|payment|hard.?limit", re.I)  # codes of 429: no money
 REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
 TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is longer than the model takes
     r"""context.{0,3}(length|size|window|limit) | maximum\ (model|prompt)\ length | max_(seq|model)_len | model\ max\ length
@@ -154,8 +155,10 @@ def is_too_long(error: BaseException) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx."""
-    if is_too_long(error):
+    """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx. Time gives no
+    quota back that has been spent.
+    """
+    if is_too_long(error) or _is_spent(error):
         return False
     if isinstance(error, FAILED):
         return error.status_code in PASSING or error.status_code >= 500
@@ -165,8 +168,13 @@ def is_passing(error: BaseException) -> bool:
 def is_away(error: BaseException) -> bool:
     """Whether the error says nothing about the request, and only time helps: no connection, status 429 or 503."""
     if isinstance(error, FAILED):
-        return error.status_code in (429, 503)
+        return error.status_code in (429, 503) and not _is_spent(error)
     return isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError)
+
+
+def _is_spent(error: BaseException) -> bool:
+    """Whether a server says, by what it calls the error, that nobody pays any more. A limit of a minute is not meant."""
+    return isinstance(error, FAILED) and error.status_code == 429 and SPENT.search(names_of(_said(error))) is not None
 
 
 def _said(error: BaseException) -> Any:

@@ -5,13 +5,17 @@ import re
 import threading
 import time
 from email.utils import formatdate
+from typing import Any
 
+import httpx
 import pytest
+from openai import APIStatusError
 from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from envs.model import Model
 from homerl.llm.agent import LLMAgent, as_sent
+from homerl.llm.completions import is_away, is_passing
 from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient
@@ -404,3 +408,26 @@ def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
         ask(server)
     assert capsys.readouterr().err == ""
+
+
+def busy(status: int, error: Any) -> APIStatusError:
+    response = httpx.Response(status, json={"error": error}, request=httpx.Request("POST", "http://h/v1"))
+    return APIStatusError("refused", response=response, body=error)
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        ({"code": "insufficient_quota", "type": "insufficient_quota", "message": "You exceeded your current quota"}, False),
+        ({"type": "billing_hard_limit_reached", "message": "no"}, False),
+        ({"code": "insufficient_balance", "message": "top up"}, False),
+        (
+            {"code": "rate_limit_exceeded", "message": "3 a minute. Add a payment method to raise your quota"},
+            True,
+        ),
+        ({"status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for requests per minute"}, True),
+        (None, True),
+    ],
+)
+def test_what_is_spent_is_not_waited_for_and_a_limit_of_a_minute_is(error, passes):
+    assert is_passing(busy(429, error)) is passes and is_away(busy(429, error)) is passes
