@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from envs.homeenv.cost import Bound, bound, bound_of, too_costly
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.spec import DeviceSpec
 
@@ -17,12 +18,14 @@ Predicate = Callable[[Mapping[str, Any]], bool]
 
 
 def compile_predicate(spec: DeviceSpec, text: str) -> Predicate:
-    """The condition over a device's values by attribute. Raises `ExpressionError` if it does not compile."""
-    return _compiled(tuple(spec.attribute_index), text)
+    """The condition over a device's values by attribute. Raises `ExpressionError` for one that is none or costs too much."""
+    return _compiled(tuple((path, bound_of(attribute)) for path, (_, attribute) in spec.attribute_index.items()), text)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(attributes: tuple[str, ...], text: str) -> Predicate:
+def _compiled(bounds: tuple[tuple[str, Bound], ...], text: str) -> Predicate:
+    attributes, sizes = dict(bounds), dict[ast.expr, Bound]()
+
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
         if not (isinstance(root, ast.Name) and root.id == "self" and names):
@@ -30,7 +33,11 @@ def _compiled(attributes: tuple[str, ...], text: str) -> Predicate:
         path = ".".join(names)
         if path not in attributes:
             raise ExpressionError(f"self has no attribute '{path}'", node)
+        sizes[node] = attributes[path]
         return lambda state: state[path]
 
-    closure = compile_expression(parse_expression(text).body, resolve)
+    tree = parse_expression(text).body
+    closure = compile_expression(tree, resolve)
+    if much := too_costly(bound(tree, sizes.get).steps):
+        raise ExpressionError(f"it {much}", tree, "compare less")
     return lambda state: bool(closure(state))

@@ -10,7 +10,9 @@ from personal_homes import ROOMS, home_of
 
 from envs.documents import Document, InputError, read_yaml
 from envs.homeenv.audit import Refused
+from envs.homeenv.expressions import ExpressionError
 from envs.personalhome.appliances import kinds, sensors
+from envs.personalhome.predicates import compile_predicate
 from envs.personalhome.reference import after, reference_calls, together
 from envs.personalhome.situations import FILE, NOTIFIERS, Condition, Step, read_situations, settled, situations, verdicts
 from envs.personalhome.vocabulary import vocabulary
@@ -156,3 +158,12 @@ def test_a_step_of_a_plan_can_be_called():
     assert Step(appliance="stove", feature="turn_off").args == {}
     with pytest.raises(ValueError, match="no kind of the catalogue"):
         Step(appliance="dragon", feature="roar")
+
+
+def test_a_condition_of_an_appliance_has_a_bound_of_its_cost():
+    spec = next(iter(kinds().values()))
+    path = next(path for path, (_, attribute) in spec.attribute_index.items() if attribute.type in ("bool", "enum"))
+    compile_predicate(spec, f"self.{path} == self.{path}")
+    listed = f"[{', '.join([f'self.{path}'] * 1000)}]"
+    with pytest.raises(ExpressionError, match="steps"):
+        compile_predicate(spec, " and ".join([f"{listed} == {listed}"] * 1000))
