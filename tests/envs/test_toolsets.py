@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from envs.homeenv.automation import make_rule
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.direct import serialise
@@ -112,6 +113,19 @@ def test_a_time_that_never_comes_is_refused(line):
     ask(env, "create_automation", conditions=["time_cron = 0 0 29 2 *"], actions=off)
     answer, _ = ask(env, "edit_automation", id="1", conditions=[f"time_cron = {line}"])
     assert "never due" in answer and env.engine.home.rules[0].cron == "0 0 29 2 *"
+
+
+def test_a_time_that_is_over_is_no_more_edited_unless_to_stop_it():
+    """A home of a file may have one: an edit that leaves it as it is would promise what never comes."""
+    env, off = world(), [{"did": "1001", "locator": "turn_off"}]
+    home = env.engine.home
+    home.rules = (make_rule(home, ["time_cron = 0 0 8 1 1 ? 2020"], off, "old"),)
+    answer, info = ask(env, "edit_automation", id="1", title="new")
+    assert info["blocked"]["rule"] == "out_of_range" and "never due" in answer and home.rules[0].title == "old"
+    ask(env, "edit_automation", id="1", enabled=False, title="new")
+    assert (home.rules[0].enabled, home.rules[0].title) == (False, "new")
+    ask(env, "edit_automation", id="1", conditions=["time_cron = 0 0 8 * * ? *"], enabled=True)
+    assert home.rules[0].enabled and home.rules[0].due is not None
 
 
 def test_what_an_edit_leaves_out_stays():

@@ -129,9 +129,9 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         id=old.id,
         given=given,
     )
-    if rule.cron != old.cron:
-        refuse_never(rule, home)
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
+    if rule.enabled or rule.cron != old.cron:
+        refuse_never(rule, home)
     put_rule(home, index, rule)
     return RunResult(f"automation {rule.id} changed")
 
