@@ -30,12 +30,14 @@ IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.1, 0.02, 1e-3
 
 @torch.no_grad()
 def refuse_mixing(
-    model: Any, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool
-) -> None:
+    model: Any, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool,
+    in_shards: bool = False,
+) -> None:  # fmt: skip
     """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
 
     Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format. A rank whose
-    memory is too small for so short sequences compares nothing; its update says what to do.
+    memory is too small for so short sequences compares nothing; its update says what to do. Where weights are `in_shards`
+    the others wait for it within a layer, so it raises `InputError` then.
     """
     model.eval()
     gap = torch.zeros(1, device=accelerator.device)
@@ -46,6 +48,9 @@ def refuse_mixing(
     except RuntimeError as error:
         if not should_reduce_batch_size(error):
             raise
+        if in_shards:
+            what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
+            raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
     worst = gather(gap).max().item()
     if not worst <= most(half, accelerator.device.type):  # nor is it a number where a model gives none
         what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
@@ -60,12 +65,8 @@ def most(half: bool, device: str) -> float:
 
 
 def _gap(
-    model: Any,
-    some: Sequence[TokenSequence],
-    kernel: Kernel,
-    packed: Callable[[], AbstractContextManager[None]],
-    device: Any,
-) -> torch.Tensor | float:
+    model: Any, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: Any
+) -> torch.Tensor | float:  # fmt: skip
     """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
     rows = [row_of([one], None, device) for one in some] + [empty_row(None, device)] * (MEMBERS - len(some))
     with packed():

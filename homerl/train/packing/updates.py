@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -82,7 +83,8 @@ class PackedUpdates:
         """
         if self.kernel and not self.checked:
             module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-            refuse_mixing(module, sequences, self.kernel, lambda: self._attention(model), self.accelerator, self.half)
+            attention = partial(self._attention, model)
+            refuse_mixing(module, sequences, self.kernel, attention, self.accelerator, self.half, self._in_shards)
             self.checked = True
         model.train()
         while True:

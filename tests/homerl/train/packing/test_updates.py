@@ -437,6 +437,17 @@ def test_a_memory_that_holds_no_pass_is_told():
         updates(Budget(512, 512)).train(Small(made(), 10), SOME, partial(objective, SOME))
 
 
+def test_a_rank_in_shards_that_lacks_memory_for_the_first_check_says_so():
+    """The others wait for it in an exchange of weights."""
+
+    class InShards(PackedUpdates):
+        _in_shards = True
+
+    packed = InShards(Accelerator(cpu=True), PLENTY, "auto")
+    with pytest.raises(InputError, match="parallel: out of memory with 2 sequences of 102 tokens at most"):
+        packed.train(Small(made(), 0), SOME, partial(objective, SOME))
+
+
 def test_memory_that_halving_does_not_free_ends_the_run_and_says_what_holds_it():
     """As where something beside the passes takes it: three halvings are tried, and a budget that helps begins anew."""
     packed = updates(Budget(4000, 4000))
