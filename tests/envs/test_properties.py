@@ -195,7 +195,7 @@ def slightly_other(home: Home, rng: random.Random) -> Iterator[Home]:
     other.clock += 1
     yield other
     for at, told in enumerate(home.rules):
-        name = rng.choice([field.name for field in fields(told) if field.name != "condition"])
+        name = rng.choice([field.name for field in fields(told) if field.repr])
         other = home.fork()
         other.rules = (*home.rules[:at], replace(told, **{name: "another"}), *home.rules[at + 1 :])
         yield other

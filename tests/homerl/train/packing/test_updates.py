@@ -317,7 +317,7 @@ def test_forward_passes_that_fail_are_freed(monkeypatch):
         return psutil.Process().memory_info().rss
 
     first, *_, last = [memory_after_a_failure() for _ in range(4)]
-    assert last - first < 64e6
+    assert last - first < 2 * 64e6, "less than the three results between them"
 
 
 def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):

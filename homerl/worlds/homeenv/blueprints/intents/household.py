@@ -132,7 +132,7 @@ def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.R
 def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
     """Something that is on the device's list, and is done."""
     known = [argument.name for argument in compiled.service.arguments]
-    thing = _listed(home, device, compiled, rng)
+    thing = _listed(home, device, compiled, rng, language)
     if thing is None or "status" not in known:
         return None
     return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
