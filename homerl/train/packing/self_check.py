@@ -64,9 +64,7 @@ def most(half: bool, device: str) -> float:
     return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
 
 
-def _gap(
-    model: Any, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: Any
-) -> torch.Tensor | float:  # fmt: skip
+def _gap(model: Any, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: Any) -> torch.Tensor | float:
     """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
     rows = [row_of([one], None, device) for one in some] + [empty_row(None, device)] * (MEMBERS - len(some))
     with packed():
