@@ -60,17 +60,10 @@ class User(Protocol):
         """The next utterance; an empty one stops the episode. Raises `UserError` if the user leaves its role."""
 
 
-async def play(episode: Episode, agent: Agent, user: User, seed: int = 0, steps: int | None = None) -> Trajectory:
-    """Play an episode from its current state to its end; return the trajectory. Errors end it with a fault.
-
-    With `steps`, the episode is cut where the agent would act again after so many steps.
-    """
-    last = None if steps is None else len(episode.steps) + steps
+async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:
+    """Play an episode from its current state to its end; return the trajectory. Errors end it with a fault."""
     try:
         while episode.outcome is None:
-            if last is not None and len(episode.steps) >= last and not waits_for_user(episode):
-                episode.cut()
-                break
             if waits_for_user(episode):
                 await listen(episode, user)
             else:

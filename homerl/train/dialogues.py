@@ -22,18 +22,16 @@ from homerl.agents import controls
 from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
-from homerl.train.teacher import with_notes
 
 UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
 FEW = 500  # dialogues that are tokenized sooner than another process starts
 
 
-def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
+def load_dialogues(data: str) -> Any:
     """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
-    on the hub. Without a column `steps`, all messages of the assistant are its own. A share `noted` of the rows has a note
-    for teachers in its instructions.
+    on the hub. Without a column `steps`, all messages of the assistant are its own.
 
-    Raises `InputError` for data without dialogues, and if notes need blueprints that it lacks.
+    Raises `InputError` for data without dialogues.
     """
     from datasets import Features, List, Value, disable_progress_bars, load_dataset
 
@@ -46,11 +44,8 @@ def load_dialogues(data: str, noted: float = 0.0, seed: int = 0) -> Any:
         if path.suffix in (".jsonl", ".json") or path.exists()
         else load_dataset(data, split="train")
     )
-    if noted and "blueprint" not in rows.column_names:
-        raise InputError("the data has no column `blueprint`, which notes are made from", data, "set sft.noted to 0")
     if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
         raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
-    rows = with_notes(rows, noted, seed) if noted else rows
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
     features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
     unused = [column for column in rows.column_names if column not in kept]

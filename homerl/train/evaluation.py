@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from envs.documents import write_atomic
@@ -27,8 +26,7 @@ class Evaluation:
     """Evaluates the policy in training: `due` tells when, `play` measures, and `keep` saves the best model."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, ranks: RankContext) -> None:
-        self.recipe, self.settings, self.ranks = recipe, recipe.evaluation, ranks
-        self.player = replace(player, forks=None)
+        self.recipe, self.settings, self.player, self.ranks = recipe, recipe.evaluation, player, ranks
         self.folder = recipe.out / "best"
         self.best = self._score()
 

@@ -23,7 +23,6 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (
         "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in modes()),
-        "teacher/",
     ),
     "4 policy": (
         "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",

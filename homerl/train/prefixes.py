@@ -22,12 +22,14 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
+from homerl.play.loop import listen, replies_from, waits_for_user
 from homerl.play.replay import replay, reply_of
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_at
-from homerl.train.demonstration import demonstration
 from homerl.train.recipe import BlueprintSource, PrefixSettings
-from homerl.worlds.registry import read_blueprint
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.registry import read_blueprint, world_of
 
 KEY = "rlve.curriculum.prefix.synthesis"
 SAME = (
@@ -35,6 +37,7 @@ SAME = (
     "`behaviours`"
 )
 COMPARED = 8  # blueprints, before training
+FLAWLESS = ExpertConfig(mistakes=0.0)
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,23 @@ class Prefix:
             turn = max((point.turn for point in points), default=0)
             return next((point for point in points if point.turn == turn), opening)
         return rng.choice(points[1:-1] or [opening])
+
+
+async def demonstration(opening: Episode, seed: int) -> list[Episode]:
+    """Copies of the expert's episode before each of its steps, and the episode at its end; none if it does not succeed."""
+    episode, points = opening.fork(), list[Episode]()
+    expert, user = world_of(opening.blueprint).expert(FLAWLESS, seed), ScriptedUser(seed)
+    try:
+        while episode.outcome is None:
+            if waits_for_user(episode):
+                await listen(episode, user)
+                continue
+            points.append(episode.fork())
+            (reply,) = await replies_from(expert, episode)
+            episode.act(reply)
+    except EPISODE_ERRORS:
+        return []
+    return [*points, episode] if episode.outcome is Outcome.SUCCESS else []
 
 
 def retraced(opening: Episode, known: Trajectory) -> list[Episode]:

@@ -18,7 +18,6 @@ from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.plugin_keys import keys_of
-from homerl.worlds.expert import Styles
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
@@ -95,13 +94,6 @@ class SFTSettings(OptimSettings):
         "sooner to copy names, since people say what the list of devices has said. What the assistant is said to have said "
         "before the dialogue began is never learnt.",
     )
-    noted: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Share (0 to 1) of dialogues that are learnt with their goals and plan in the instructions, so that a "
-        "model from scratch can be the `teacher` of RLVE.",
-    )
     in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
 
 
@@ -136,29 +128,6 @@ class PrefixSettings(Model):
         "`last` turn.",
     )
     fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
-
-
-class TeacherSettings(Model):
-    """Self-distillation: the policy, shown goals and a plan, judges what it did without (`homerl/train/teacher.py`)."""
-
-    weigh: float = Field(
-        1.0,
-        ge=0,
-        description="How much a step's credit is scaled by what the teacher thinks of the step, for each nat of difference.",
-    )
-    teach: float = Field(
-        0.0, ge=0, description="Weight of the teacher's own pull on each token: a gated reverse KL divergence."
-    )
-    shown: Literal["all", "open"] = Field(
-        "all",
-        description="What the teacher is shown: `all` goals and the whole plan, or before each step what is `open`: the "
-        "goals that are not met, and the plan's turns that led to one of them.",
-    )
-    bound: float = Field(2.0, gt=1, description="Largest factor of a credit, and of the ratio of probabilities in the pull.")
-    styles: Styles = Field(
-        {"snippet": 1.0},
-        description="Weights of how the expert works in the plan that is shown, as in `synth.expert`; it makes no mistakes.",
-    )
 
 
 class CurriculumSettings(Model):
@@ -210,7 +179,6 @@ class RolloutSettings(OptimSettings):
 class LossSettings(Model):
     """The loss of rollouts, and the engine that samples them."""
 
-    gamma: float = Field(1.0, gt=0, le=1, description="Discount of rewards, for each step that they lie ahead.")
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     epsilon: float = Field(
@@ -241,9 +209,6 @@ class LossSettings(Model):
     )
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
-    )
-    teacher: TeacherSettings | None = Field(
-        None, description="The policy as its own teacher, who is shown goals and a plan; null is none."
     )
 
 

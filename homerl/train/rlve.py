@@ -13,7 +13,6 @@ policy does not see the goals Φ, since these would leak the answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from homerl.train.common import (
     reporters,
     with_kernels,
 )  # fmt: skip
-from homerl.train.credit.registry import in_groups, kept, mode_of
+from homerl.train.credit.registry import in_groups, kept
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
@@ -51,7 +50,6 @@ from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_u
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal, refuse_not_finite
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics
-from homerl.train.teacher import Teacher
 from homerl.train.tensors import SampledTokens, ledgers, sampled_tokens
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
@@ -72,10 +70,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     rows = settings.updates * settings.blueprints_per_update
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
-        forks = mode_of(settings).forks(settings)
-        player = Player(
-            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, forks, settings.group
-        )
+        player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens)
         arguments = grpo_arguments(recipe)
         with unsharded():
             trainer = RLVETrainer(
@@ -177,14 +172,12 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.recipe, self.player = recipe, player
         self.batch: Batch | None = None
         self.tokens: SampledTokens
-        settings = recipe.rlve.teacher
-        self.sentinel = Sentinel(recipe.sentinel, taught=settings is not None and settings.teach > 0)
+        self.sentinel = Sentinel(recipe.sentinel)
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self.updates = packed_updates(self, recipe)
-        self.teacher = Teacher(settings, self.processing_class, recipe.limits, recipe.seed) if settings else None
         self._supply()
 
     def _supply(self) -> None:
@@ -279,25 +272,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        if self.teacher is not None:
-            self._ask(self.teacher, output.get("old_per_token_logps"))
         self._report(self.batch)
         return output
-
-    def _ask(self, teacher: Teacher, known: torch.Tensor | None) -> None:
-        """Let the teacher judge this rank's rollouts. All ranks call it together, since weights may be in shards.
-
-        `known` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
-        """
-        shown = teacher.sequences(self.rollouts, self.tokens)
-        judged = self.updates.scores(self.model, shown).cpu().numpy()
-        if self.recipe.rlve.exact:
-            own = self.tokens.logps
-        else:
-            own = (self.updates.scores(self.model, self.tokens.sequences) if known is None else known).cpu().numpy()
-        self.tokens, metrics = teacher.teach(self.rollouts, self.tokens, judged, own)
-        for name, value in metrics.items():
-            self._metrics["train"][name].append(value)
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
         """The log-probabilities of the update's sampled tokens, of shape (tokens,). TRL hands them on as they are."""
@@ -318,7 +294,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
     def _report(self, batch: Batch) -> None:
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
-        returns = [sum(p.rewards) if p.cut is None else math.nan for p in played]
+        returns = [sum(p.rewards) for p in played]
         compared = [one for group in in_groups(played, self.recipe.rlve.group) for one in kept(group)]
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, compared, self.recipe.rlve.group)

@@ -2,32 +2,30 @@
 
 Invariants:
 - The same blueprints, weights and seeds give the same rollouts.
-- An episode that ends by a fault that is not the agent's is retried in a fresh world (a forked one from its fork). After
-  the last retry it is marked, and does not count.
+- An episode that ends by a fault that is not the agent's is retried in a fresh world, from where it began. After the last
+  retry it is marked, and does not count.
 - A rollout always has a prompt and a completion; the completion may be masked.
 - A blueprint's world is made once; its episodes are forks of it, since to fork is hundreds of times faster than to make.
-- No episode waits for another, except that a forked one waits for its root.
+- No episode waits for another.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import fsum
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import User, play, replies_from
-from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.loop import Agent, User, play
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
-from homerl.train.credit.contract import CreditInput, Fork, ForkPlan
+from homerl.train.credit.contract import CreditInput, Fork
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint, told
@@ -37,21 +35,18 @@ from rewards.composite import RewardWeights, step_rewards
 RETRIES = 2
 MakeUser = Callable[[int], User]
 Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a blueprint begin
-ForkPoint = tuple[Episode, PolicyAgent]
 
 
 @dataclass(frozen=True)
 class Rollout:
     """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
-    name. The first `made` steps are the expert's (`prefixes`), which the policy only read. `cut` is the state in which it
-    was left before its end.
+    name. The first `made` steps are the expert's (`prefixes`), which the policy only read.
     """
 
     trajectory: Trajectory
     ledger: TokenLedger
     fork: Fork | None = None
     made: int = 0
-    cut: str | None = None
 
     @property
     def rewards(self) -> list[float]:
@@ -68,27 +63,20 @@ class Rollout:
         """What a credit mode needs to know of the rollout."""
         own = slice(self.made, None)
         decisions = [step.decision for step in self.trajectory.steps[own]]
-        counts = self.trajectory.outcome.counts
-        tokens = self.lengths[: len(self.trajectory.steps)][own]
-        return CreditInput(self.rewards[own], counts, decisions, self.fork, self.cut, self.surprise[own], tokens)
+        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, decisions, self.fork)
 
-    @property
-    def surprise(self) -> list[float]:
-        """The mean -log p of the tokens sampled in each step, in nats; 0 for steps that were not sampled here.
 
-        Tokens whose log-probability the sampler could not tell (NaN) count as 0.
-        """
-        ledger, steps = self.ledger, len(self.trajectory.steps)
-        spans = [(0, 0) if i < ledger.shared else span for i, span in enumerate(ledger.spans[:steps])]
-        known = [[p for p in ledger.logprobs[start:end] if p == p] for start, end in spans]
-        return [-fsum(logprobs) / max(1, len(logprobs)) for logprobs in known]
+@dataclass(frozen=True)
+class Opening:
+    """Where rollouts begin: an episode to fork, and the agent that has read it so far; None is a new agent."""
+
+    episode: Episode
+    agent: PolicyAgent | None = None
 
 
 @dataclass(frozen=True)
 class Player:
-    """Plays blueprints with everything that a rollout needs. With `forks`, each `group` of blueprints is one forked
-    blueprint.
-    """
+    """Plays blueprints with everything that a rollout needs."""
 
     engine: Engine
     tokenizer: Any
@@ -96,8 +84,6 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
-    forks: ForkPlan | None = None
-    group: int = 1
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
@@ -108,21 +94,17 @@ class Player:
         self, blueprints: Sequence[Blueprint], seeds: Sequence[int], start: Start | None = None
     ) -> list[Rollout]:
         """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
-        begun = self._openings(blueprints)
+        openings = self.openings(blueprints)
         if start is not None:
-            begun = [await start(begun[0])] * len(begun)
-        if self.forks is None:
-            return list(await asyncio.gather(*map(self._one, begun, seeds)))
-        starts = range(0, len(begun), self.group)
-        groups = await asyncio.gather(*(self._tree(begun[i], seeds[i : i + self.group], self.forks) for i in starts))
-        return [rollout for group in groups for rollout in group]
+            openings = [Opening(await start(openings[0].episode))] * len(openings)
+        return list(await asyncio.gather(*map(self.play_one, openings, seeds)))
 
-    def _openings(self, blueprints: Sequence[Blueprint]) -> list[Episode]:
-        """An episode of each blueprint to fork; one and the same for blueprints that are one object."""
-        turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
+    def openings(self, blueprints: Sequence[Blueprint]) -> list[Opening]:
+        """Where a rollout of each blueprint begins; one and the same for blueprints that are one object."""
+        turns, openings = EpisodeTimer(self.waiting), dict[int, Opening]()
         for blueprint in blueprints:
             if id(blueprint) not in openings:
-                openings[id(blueprint)] = begin(blueprint, self.limits)
+                openings[id(blueprint)] = Opening(begin(blueprint, self.limits))
         turns.worked()
         return [openings[id(blueprint)] for blueprint in blueprints]
 
@@ -133,91 +115,29 @@ class Player:
         users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
         return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
 
-    async def _tree(self, opening: Episode, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
-        """Play the roots from the start and the siblings from their forks, which the plan draws before or chooses after. A
-        sibling whose root took no step at the fork becomes a root.
-        """
-        rng = random.Random(f"forks {seeds[0]}")
-        forks = list(plan.draw(len(seeds), rng))
-        count = sum(fork is None for fork in forks)
-        at = [None if plan.choose else {fork.step for fork in forks if fork and fork.parent == i} for i in range(count)]
-        recorders = [*map(ForkRecorder, at)]
-        roots = await asyncio.gather(*(self._one(opening, seeds[i], recorder=w) for i, w in enumerate(recorders)))
-        if plan.choose:
-            forks += plan.choose([root.credit_input for root in roots], len(seeds) - len(forks), rng)
-
-        async def sibling(fork: Fork, seed: int) -> Rollout:
-            if fork.steps == 0:
-                return await self._empty(fork, opening, recorders) or roots[0]
-            point = recorders[fork.parent].points.get(fork.step)
-            if point is None or fork.step >= len(roots[fork.parent].trajectory.steps):  # a root may end as it is asked
-                return await self._one(opening, seed)
-            return replace(await self._one(opening, seeds[fork.parent], point, steps=fork.steps), fork=fork)
-
-        rest = zip(forks[count:], seeds[count:], strict=True)
-        return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
-
-    async def _empty(self, fork: Fork, opening: Episode, recorders: Sequence[ForkRecorder]) -> Rollout | None:
-        """A rollout that samples nothing, and asks no user; None if no root took a step, so that none counts."""
-        point = next((recorder.points[0] for recorder in recorders if 0 in recorder.points), None)
-        return None if point is None else replace(await self._one(opening, 0, point, steps=0), fork=fork)
-
-    async def _one(
-        self, opening: Episode, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None,
-        steps: int | None = None,
-    ) -> Rollout:  # fmt: skip
+    async def play_one(
+        self, opening: Opening, seed: int, watched: Callable[[PolicyAgent], Agent] = lambda agent: agent
+    ) -> Rollout:
+        """Play one rollout from an opening. `watched` gets the agent of each attempt, and returns the one that plays."""
         for attempt in range(RETRIES + 1):
             turns = EpisodeTimer(self.waiting)
-            episode, agent = self._begin(opening, point, turns)
-            if recorder:
-                recorder.points.clear()
+            episode, agent = opening.episode.fork(), self._agent(opening, TimedEngine(self.engine, turns))
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, RecordedAgent(agent, recorder) if recorder else agent, user, seed, steps)
+            trajectory = await play(episode, watched(agent), user, seed)
             turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
-        begin = time.perf_counter()
-        made = len(opening.steps) if point is None else 0
-        cut = episode.decision() if trajectory.outcome is Outcome.CUT else None
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made, cut=cut)
-        self.waiting.rewarding += time.perf_counter() - begin
+        begun = time.perf_counter()
+        made = len(opening.episode.steps) if opening.agent is None else 0
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made)
+        self.waiting.rewarding += time.perf_counter() - begun
         return rollout
 
-    def _begin(self, opening: Episode, point: ForkPoint | None, turns: EpisodeTimer) -> ForkPoint:
-        engine = TimedEngine(self.engine, turns)
-        if point is not None:
-            episode, agent = point
-            return episode.fork(), agent.fork(engine)
-        return opening.fork(), PolicyAgent(engine, self.tokenizer, self.max_tokens, len(opening.steps))
-
-
-class ForkRecorder:
-    """Records copies of a root's episode and agent before the given steps, or before every step (None)."""
-
-    def __init__(self, at: Collection[int] | None) -> None:
-        self.at, self.points = at, dict[int, ForkPoint]()
-
-    def record(self, episode: Episode, agent: PolicyAgent) -> None:
-        """Copy the episode and the agent, if the episode is at one of the steps."""
-        if self.at is None or len(episode.steps) in self.at:
-            self.points[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
-
-
-@dataclass(frozen=True)
-class RecordedAgent:
-    """A policy agent whose episode is recorded for forks. The recorder gets the episode; the policy gets its observation
-    only.
-    """
-
-    agent: PolicyAgent
-    recorder: ForkRecorder
-    name: str = PolicyAgent.name
-
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """Record the episode, then ask the policy."""
-        self.recorder.record(episode, self.agent)
-        return await replies_from(self.agent, episode, n)
+    def _agent(self, opening: Opening, engine: Engine) -> PolicyAgent:
+        if opening.agent is not None:
+            return opening.agent.fork(engine)
+        return PolicyAgent(engine, self.tokenizer, self.max_tokens, len(opening.episode.steps))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class UpdateSignal:
         return figures
 
     def group_std(self) -> float:
-        """The mean standard deviation of returns within a group, without rollouts that were cut (NaN)."""
+        """The mean standard deviation of returns within a group."""
         compared = self.compared()
         returns = np.where(compared, np.array(self.returns).reshape(-1, self.group), np.nan)[compared.any(axis=1)]
         return float(np.nanstd(returns, axis=1).mean()) if len(returns) else 0.0
@@ -78,12 +78,10 @@ class UpdateSignal:
 @dataclass
 class Sentinel:
     """Counts for how many updates in a row each cause has held. `trained` are metrics of the newest optimizer update, which
-    are watched with those of the next rollouts. A policy that is `taught` learns without any advantage, so to have none is
-    no cause.
+    are watched with those of the next rollouts.
     """
 
     settings: SentinelSettings
-    taught: bool = False
     held: dict[str, int] = field(default_factory=dict)
     trained: dict[str, float] = field(default_factory=dict)
 
@@ -102,8 +100,7 @@ class Sentinel:
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
                 "sentinel/zero_advantage", 0.0
             )
-            > settings.max_zero_advantage
-            and not self.taught,
+            > settings.max_zero_advantage,
             "no rollouts: nearly every group was dropped (the user simulator, a server or the world fails)": metrics.get(
                 "sentinel/dropped_groups", 0.0
             )

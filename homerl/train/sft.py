@@ -48,7 +48,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
             f"{settings.dialogues_per_update} dialogues do not divide over {world_size()} processes",
             where="sft.dialogues_per_update", remedy="change it, or the number of processes",
         )  # fmt: skip
-    rows = load_dialogues(recipe.data, settings.noted, recipe.seed)
+    rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
     arguments = SFTConfig(

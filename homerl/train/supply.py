@@ -21,10 +21,10 @@ from typing import Any
 
 from homerl.play.beside import begin_group
 from homerl.play.situation import Blueprint
-from homerl.play.trajectory import Outcome
 from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, in_groups, mode_of, rule_of, teaches
 from homerl.train.curriculum import Curriculum, Draw
+from homerl.train.forks import play_forked
 from homerl.train.prefixes import Verified, prefix_of
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
@@ -122,8 +122,8 @@ class Supply:
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.made]
-            tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts and r.cut is None]
-            if teaches([rollout.credit_input for rollout in rollouts], self.settings.gamma):
+            tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            if teaches([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
 
@@ -131,6 +131,8 @@ class Supply:
         update, first = number // self.groups, number % self.groups * self.settings.group
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
+        if (forks := mode_of(self.settings).forks(self.settings)) is not None:
+            return await play_forked(self.player, self.blueprint(seed), seeds, forks)
         of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
         start = prefix_of(of, self.seed, number, groups, self.verified)
         return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)
@@ -144,7 +146,7 @@ class Supply:
         batch.credit = [
             [0.0] * row["made"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
         ]
-        flat = [not teaches(group, self.settings.gamma) for group in in_groups(played_rows, self.settings.group)]
+        flat = [not teaches(group) for group in in_groups(played_rows, self.settings.group)]
         first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
         batch.shares = {
             "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
@@ -207,8 +209,7 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
         return {}
     by_part: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        if row["outcome"] != Outcome.CUT:
-            by_part[source.part_of(row["seed"])].append(row)
+        by_part[source.part_of(row["seed"])].append(row)
     return {
         f"world/{name}/{figure}": sum(row[figure] for row in found) / len(found)
         for name, found in sorted(by_part.items())
@@ -219,9 +220,8 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
 
-    Rollouts that were cut on purpose do not count, nor does what an expert earned before the policy's first step.
+    What an expert earned before the policy's first step does not count.
     """
-    rows = [row for row in rows if row["outcome"] != Outcome.CUT]
     n = len(rows)
     outcomes: dict[str, int] = defaultdict(int)
     faults = Counter(row["fault"] for row in rows if row["fault"])

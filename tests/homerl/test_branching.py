@@ -8,15 +8,15 @@ import torch
 
 from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
-from homerl.play.faults import InfraError, UserError
+from homerl.play.faults import InfraError
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.branch import BranchSettings, planned
 from homerl.train.credit.registry import mode_of
+from homerl.train.forks import play_forked
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player
-from homerl.train.supply import episode_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import restored
@@ -28,16 +28,15 @@ FORKS = planned(BranchSettings(roots=2, siblings=3, horizon=2))
 
 @pytest.fixture
 def player(model, tokenizer):
-    def make(make_user=ScriptedUser, forks=FORKS, max_tokens=2048) -> Player:
-        engine = TransformersEngine(model, tokenizer, 16)
-        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), max_tokens, forks, group=8)
+    def make(make_user=ScriptedUser, max_tokens=2048) -> Player:
+        return Player(TransformersEngine(model, tokenizer, 16), tokenizer, make_user, LIMITS, RewardWeights(), max_tokens)
 
     return make
 
 
-def tree(player: Player, task, seed: int = 3):
+def tree(player: Player, task, forks=FORKS):
     torch.manual_seed(0)
-    return player.play([make_blueprint(task, "train", seed)] * 8, list(range(8)))
+    return asyncio.run(play_forked(player, make_blueprint(task, "train", 3), list(range(8)), forks))
 
 
 def test_siblings_share_the_roots_prefix_and_nothing_else(player, task, tokenizer):
@@ -100,121 +99,14 @@ def test_a_sibling_whose_user_fails_is_sampled_again_from_its_fork(player, task)
         assert sibling.trajectory.steps[: sibling.fork.step] == root.steps[: sibling.fork.step]
 
 
-@pytest.mark.parametrize(
-    "mode", [{"credit": "branch"}, {"credit": "counterfactual", "counterfactual": {"by": "random", "horizon": 1}}]
-)
-def test_a_root_that_fails_at_its_fork_has_no_siblings(player, task, mode):
+def test_a_root_that_fails_at_its_fork_has_no_siblings(player, task):
     """The dialogue grows too long for the step that would be sampled again."""
-    settings = RLVESettings(group=8, **mode)
-    forks = mode_of(settings).forks(settings)
-    longest = max(rollout.ledger.spans[0][1] for rollout in tree(player(forks=None), task))
-    rollouts = tree(player(forks=forks, max_tokens=longest + 1), task)
+    settings = RLVESettings(group=8, credit="branch")
+    mode, blueprint = mode_of(settings), make_blueprint(task, "train", 3)
+    longest = max(rollout.ledger.spans[0][1] for rollout in player().play([blueprint] * 8, list(range(8))))
+    rollouts = tree(player(max_tokens=longest + 1), task, mode.forks(settings))
     group = [rollout.credit_input for rollout in rollouts]
     assert any(len(played.rewards) == 1 for played in group), "some had no second step"
     for played in group:
         assert played.fork is None or len(group[played.fork.parent].rewards) > played.fork.step
-    assert [len(row) for row in mode_of(settings).rule(group, settings)] == [len(played.rewards) for played in group]
-    mode_of(settings).metrics([group], settings)
-
-
-def test_groups_are_trees_of_their_own(player, task):
-    torch.manual_seed(0)
-    blueprints = [make_blueprint(task, "train", seed) for seed in (3, 4) for _ in range(8)]
-    rollouts = player().play(blueprints, list(range(16)))
-    assert [r.trajectory.blueprint["id"] for r in rollouts] == [b.id for b in blueprints]
-    assert all(r.fork is None or r.fork.parent < 2 for r in rollouts)
-
-
-def test_forks_can_be_played_inside_a_running_loop(player, task):
-    async def inside():
-        return await player().play_all([make_blueprint(task, "train", 3)] * 8, list(range(8)))
-
-    assert len(asyncio.run(inside())) == 8
-
-
-# counterfactual: siblings of one step
-
-
-def counterfactual(by: str, **more: float) -> RLVESettings:
-    keys = {"roots": 4, "siblings": 2, "by": by, "horizon": 1, **more}
-    return RLVESettings(credit="counterfactual", group=8, counterfactual=keys)
-
-
-@pytest.mark.parametrize("by", ["surprise", "random"])
-def test_counterfactual_siblings_take_one_step_and_are_left_where_the_agent_would_act_again(player, task, by):
-    settings = counterfactual(by)
-    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
-    siblings = [rollout for rollout in rollouts if rollout.fork]
-    assert len(rollouts) == 8 and siblings and any(sibling.cut for sibling in siblings)
-    for sibling in siblings:
-        root, step = rollouts[sibling.fork.parent], sibling.fork.step
-        assert len(sibling.trajectory.steps) == step + 1 == len(sibling.credit_input.rewards)
-        assert sibling.trajectory.steps[:step] == root.trajectory.steps[:step] and sibling.lengths[step] > 0
-        assert (sibling.cut is None) == (sibling.trajectory.outcome is not Outcome.CUT)
-        assert sibling.credit_input.surprise[:step] == [0.0] * step and sibling.credit_input.surprise[step] > 0
-    if by == "surprise":
-        most = max(max(r.credit_input.surprise) for r in rollouts if r.fork is None)
-        assert any(rollouts[s.fork.parent].credit_input.surprise[s.fork.step] == most for s in siblings)
-    credit = mode_of(settings).rule([rollout.credit_input for rollout in rollouts], settings)
-    assert [len(row) for row in credit] == [len(rollout.trajectory.steps) for rollout in rollouts]
-    assert mode_of(settings).metrics([[r.credit_input for r in rollouts]], settings)["counterfactual/share"] > 0
-
-
-def test_a_cut_rollout_replays_and_is_no_failure_of_the_policy(player, task):
-    settings = counterfactual("surprise")
-    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
-    assert [first_difference(rollout.trajectory, restored) for rollout in rollouts] == [None] * 8
-    figures = episode_metrics([rollout_summary(rollout, 0) for rollout in rollouts])
-    outcomes = {name: share for name, share in figures.items() if name.startswith("outcome/")}
-    assert "outcome/cut" not in outcomes and sum(outcomes.values()) == pytest.approx(1)
-
-
-def test_a_state_in_which_a_sibling_is_left_is_named_as_the_root_names_it(player, task):
-    """Else no value would be known of it: with the root's own words, a sibling is left where the root decided next."""
-    settings = counterfactual("surprise")
-    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
-    known = {step.decision for r in rollouts if r.fork is None for step in r.trajectory.steps}
-    assert {s.cut for s in rollouts if s.cut} & known
-
-
-def test_places_that_the_budget_leaves_empty_sample_nothing_and_change_no_credit(player, task):
-    """No step is cheap enough for a budget of next to nothing, so all places but the roots' stay empty."""
-    full, poor = counterfactual("surprise"), counterfactual("surprise", tokens=1e-6)
-    rollouts = tree(player(forks=mode_of(poor).forks(poor)), task)
-    roots, rest = rollouts[:4], rollouts[4:]
-    assert all(rollout.fork is None for rollout in roots) and all(rollout.fork.steps == 0 for rollout in rest)
-    for empty in rest:
-        assert empty.cut is not None and not any(empty.lengths) and not any(empty.ledger.mask)
-    group = [rollout.credit_input for rollout in rollouts]
-    credit = mode_of(poor).rule(group, poor)
-    assert credit[:4] == mode_of(full).rule(group[:4], full) and not any(map(any, credit[4:]))
-    assert mode_of(poor).metrics([group], poor)["counterfactual/tokens"] == 0
-    tokens = sampled_tokens(list(zip(rollouts, credit, strict=True)))
-    assert tokens.counts[4:] == [0] * 4 and len(tokens.advantages) == sum(map(sum, (r.lengths for r in roots)))
-
-
-def test_empty_places_are_not_played_where_a_root_took_no_step(player, task):
-    """The first root's user fails before the agent's first step; whoever fills the group asks neither user nor engine."""
-    settings, spoken = counterfactual("surprise", tokens=1e-6), []
-
-    class Silent(ScriptedUser):
-        async def speak(self, episode):
-            spoken.append(self.seed)
-            if self.seed < 3:  # the first root's, in each of its attempts
-                raise UserError("says nothing")
-            return await super().speak(episode)
-
-    rollouts = tree(player(Silent, mode_of(settings).forks(settings)), task)
-    assert not rollouts[0].trajectory.steps and len(rollouts) == 8
-    assert not any(sum(rollout.lengths) for rollout in rollouts[4:]) and set(spoken) <= {0, 1, 2, 3, 4, 5}
-    everybody = tree(player(lambda seed: Silent(0), mode_of(settings).forks(settings)), task)
-    assert len(everybody) == 8 and not any(rollout.credit_input.counts for rollout in everybody)
-
-
-def test_a_budget_bounds_what_siblings_are_expected_to_sample(player, task):
-    settings = counterfactual("surprise", tokens=0.5)
-    rollouts = tree(player(forks=mode_of(settings).forks(settings)), task)
-    spent = sum(
-        sum(rollouts[r.fork.parent].lengths[r.fork.step : r.fork.step + 1]) for r in rollouts if r.fork and r.fork.steps
-    )
-    assert 0 < spent <= 0.5 * sum(sum(r.lengths) for r in rollouts if r.fork is None)
+    assert [len(row) for row in mode.rule(group, settings)] == [len(played.rewards) for played in group]

@@ -1,20 +1,16 @@
 """Credit: golden figures by hand, TRL's own formula, and what must hold of any group."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from trl.trainer.utils import nanstd
 
 from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.counterfactual import EMPTY, CounterfactualSettings, counterfactual_credit, most_surprising
 from homerl.train.credit.registry import assign, kept, mode_of, rule_of, teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -36,7 +32,6 @@ def varied(group) -> bool:
 
 def test_returns_to_go():
     assert returns_to_go([1.0, 0.0, 2.0]) == [3.0, 2.0, 2.0]
-    assert returns_to_go([1.0, 0.0, 2.0], gamma=0.5) == [1.5, 1.0, 2.0]
     assert returns_to_go([]) == []
 
 
@@ -56,28 +51,13 @@ def test_trajectory_credit_is_trls_advantage_of_the_returns(group):
     assert all(len(set(row)) == 1 and len(row) == len(rewards) for row, rewards in zip(ours, group, strict=True))
 
 
-def test_pooled_step_credit_by_hand():
-    # returns-to-go 1, 1 | 0 | 2, 1, 1: pool mean 1, deviation sqrt(2/5)
-    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]], baseline="pooled")
-    unit = 1 / (0.4**0.5 + EPSILON)
-    assert flat(credit) == pytest.approx([0, 0, -unit, unit, 0, 0], abs=1e-12)
-
-
 def test_index_step_credit_by_hand():
     # by step index: (1, 0, 2), (1, 1), (1): means 1, 1, 1; deviation of what is left sqrt(2/5)
-    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]], baseline="index")
+    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]])
     unit = 1 / (0.4**0.5 + EPSILON)
     assert flat(credit) == pytest.approx([0, 0, -unit, unit, 0, 0], abs=1e-12)
-    # index 0: 3 and 1, index 1: 3 alone. Pooled, the step that one member reached gets a signal; by index, none
-    group = [[0.0, 3.0], [1.0]]
-    assert step_credit(group, baseline="index")[0][1] == pytest.approx(0.0, abs=1e-12)
-    assert step_credit(group, baseline="pooled")[0][1] == pytest.approx((3 - 7 / 3) / ((4 / 3) ** 0.5 + EPSILON))
-
-
-def test_gamma_discounts_what_comes_later():
-    (late, early), (none,) = step_credit([[0.0, 1.0], [0.0]], gamma=0.5, baseline="pooled")
-    pool = np.array([0.5, 1.0, 0.0])
-    assert [late, early, none] == pytest.approx(((pool - 0.5) / (0.5 + EPSILON)).tolist())
+    # index 0: 3 and 1, index 1: 3 alone
+    assert step_credit([[0.0, 3.0], [1.0]])[0][1] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_one_good_step_is_told_from_the_bad_one_beside_it():
@@ -89,15 +69,8 @@ def test_one_good_step_is_told_from_the_bad_one_beside_it():
 
 
 @given(GROUPS)
-def test_pooled_credit_is_standardised_over_the_steps_of_the_group(group):
-    credit = flat(step_credit(group, baseline="pooled"))
-    assert abs(credit.mean()) < 1e-9
-    assert np.all(credit == 0) or credit.std(ddof=1) == pytest.approx(1, rel=0.01)
-
-
-@given(GROUPS)
 def test_index_credit_has_mean_zero_at_every_step_index(group):
-    credit = step_credit(group, baseline="index")
+    credit = step_credit(group)
     for index in range(max(map(len, group))):
         reached = [row[index] for row in credit if len(row) > index]
         assert abs(np.mean(reached)) < 1e-9
@@ -106,11 +79,10 @@ def test_index_credit_has_mean_zero_at_every_step_index(group):
 @given(
     st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(REWARDS, min_size=n, max_size=n), min_size=2, max_size=6)),
     REWARDS,
-    st.sampled_from(["pooled", "index"]),
 )
-def test_what_every_member_gets_at_its_last_step_changes_nothing(group, bonus, baseline):
+def test_what_every_member_gets_at_its_last_step_changes_nothing(group, bonus):
     more = [[*row[:-1], row[-1] + bonus] for row in group]
-    assert flat(step_credit(more, baseline=baseline)) == pytest.approx(flat(step_credit(group, baseline=baseline)), abs=1e-9)
+    assert flat(step_credit(more)) == pytest.approx(flat(step_credit(group)), abs=1e-9)
     assert flat(trajectory_credit(more)) == pytest.approx(flat(trajectory_credit(group)), abs=1e-9)
 
 
@@ -125,10 +97,9 @@ def test_scale_matters_only_through_epsilon(group, factor):
 def test_episodes_of_one_step_get_the_same_from_every_mode(group):
     expected = flat(trajectory_credit(group))
     assert flat(step_credit(group)) == pytest.approx(expected, abs=1e-9)
-    assert flat(step_credit(group, baseline="index")) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("rule", [trajectory_credit, step_credit, lambda g: step_credit(g, baseline="index")])
+@pytest.mark.parametrize("rule", [trajectory_credit, step_credit])
 @pytest.mark.parametrize("group", [[[0.1]] * 3, [[0.0, 0.3]] * 3, [[]] * 3, [[0.1 + 0.2], [0.3], [0.3]]])
 def test_constant_groups_get_exact_zeros(rule, group):
     assert rule(group) == [[0.0] * len(row) for row in group]
@@ -259,11 +230,6 @@ def test_forks_of_one_root_are_nested():
     assert credit[1:] == [[-2.0], [0.0, 0.0, pytest.approx(-4 / 6)], [0.0, 1.5], [0.0, -1.0]]
 
 
-def test_branch_credit_discounts_from_the_segments_start():
-    credit = branch_credit([[0.0, 2.0], [0.0], [0.0, 4.0]], [None, None, Fork(0, 1)], gamma=0.5)
-    assert credit == [[1.5, -1.0], [-1.5], [0.0, 1.0]]
-
-
 @settings(deadline=None)
 @given(st.lists(ROLLOUTS, min_size=2, max_size=6))
 def test_without_forks_it_is_leave_one_out(group):
@@ -319,157 +285,6 @@ def test_branch_credit_is_unbiased():
     ended_before_1, ended_before_2 = 1 - chance[0], 1 - chance[0] * chance[1]
     expected = roots + 3 * (ended_before_1 + ended_before_2) / 2
     assert total / n == pytest.approx(expected * gradient, abs=0.02)
-
-
-# counterfactual
-
-
-RANDOM, SURPRISE = (CounterfactualSettings(roots=2, siblings=2, by=by) for by in ("random", "surprise"))
-ROOTS = [CreditInput([1.0, 1.0], True, ["a", "b"]), CreditInput([0.0, 0.0], True, ["a", "c"])]
-
-
-def one_step(reward: float, cut: str | None, parent: int = 0) -> CreditInput:
-    return CreditInput([reward], True, ["a"], Fork(parent, 0, 1), cut)
-
-
-@pytest.mark.parametrize(
-    ("settings", "own", "siblings"),
-    [  # V without the forked root 0 is what root 1 has: 0 everywhere it was, and its mean at an index elsewhere
-        (RANDOM, (1 - 0.5) / 3, [(0 - 1) / 3, (1 - 0.5) / 3]),
-        (SURPRISE, 0.0, [-1 / 2, 1 / 2]),
-    ],
-)
-def test_counterfactual_credit_by_hand(settings, own, siblings):
-    group = [*ROOTS, one_step(0.0, "c"), one_step(1.0, "b")]
-    credit = counterfactual_credit(group, settings, shrink=0.0)
-    assert credit[0][0] == pytest.approx(own) and [row[0] for row in credit[2:]] == pytest.approx(siblings)
-    assert credit[0][1:] + credit[1] == pytest.approx(flat(state_credit(ROOTS, shrink=0.0))[1:])
-
-
-def test_what_follows_a_sibling_is_judged_by_the_roots_that_were_there():
-    """To be left where another root went on to earn is worth more than to be left where it earned nothing."""
-    roots = [CreditInput([0.0, earned], True, ["a", state]) for state, earned in (("c", 0.0), ("b", 4.0), ("c", 0.0))]
-    group = [*roots, one_step(0.0, "b"), one_step(0.0, "c")]
-    good, bad = (row[0] for row in counterfactual_credit(group, SURPRISE, shrink=1.0)[3:])
-    assert good > 0 > bad
-
-
-def test_counterfactual_rewards_that_are_constant_teach_nothing():
-    group = [CreditInput([1.0], True, ["a"])] * 2 + [one_step(1.0, None)] * 2
-    assert not any(flat(counterfactual_credit(group, RANDOM))) and not any(flat(counterfactual_credit(group, SURPRISE)))
-
-
-EQUAL = st.lists(st.tuples(st.lists(REWARDS, max_size=4), st.lists(st.sampled_from("abc"), min_size=5, max_size=5)),
-                 min_size=2, max_size=5)  # rollouts of any ways, whose last reward makes their returns equal  # fmt: skip
-
-
-def equal_rollouts(shapes, total: float) -> list[CreditInput]:
-    return [CreditInput([*row, total - sum(row)], decisions=names[: len(row) + 1]) for row, names in shapes]
-
-
-@given(EQUAL, REWARDS, st.data())
-def test_roots_of_equal_returns_are_credited_at_the_forked_steps_alone(shapes, total, data):
-    roots = equal_rollouts(shapes, total)
-    parent = data.draw(st.integers(0, len(roots) - 1))
-    step = data.draw(st.integers(0, len(roots[parent].rewards) - 1))
-    settings = data.draw(st.sampled_from([RANDOM, SURPRISE]))
-
-    def sibling(reward: float) -> CreditInput:
-        root = roots[parent]
-        return CreditInput(
-            [*root.rewards[:step], reward],
-            True,
-            root.decisions[: step + 1],
-            Fork(parent, step, 1),
-            data.draw(st.sampled_from("abc")),
-        )
-
-    group = [*roots, *(sibling(data.draw(REWARDS)) for _ in range(2))]
-    credit = counterfactual_credit(group, settings)
-    elsewhere = [
-        value for i, row in enumerate(credit[: len(roots)]) for t, value in enumerate(row) if (i, t) != (parent, step)
-    ]
-    assert not any(elsewhere)
-    alike = [*roots, *(sibling(roots[parent].rewards[step]) for _ in range(2))]
-    rule = rule_of(RLVESettings(credit="counterfactual", counterfactual=settings.model_dump()))
-    assert not teaches(alike) and not flat(rule(alike)).any()
-
-
-@given(st.integers(2, 5), st.integers(2, 4), st.integers(0, 9), st.sampled_from(["random", "surprise"]))
-def test_a_counterfactual_plan_uses_the_budget_for_single_steps_of_roots(roots, siblings, more, by):
-    settings = CounterfactualSettings(roots=roots, siblings=siblings, by=by)
-    group = roots + siblings + more
-    mode = mode_of(RLVESettings(credit="counterfactual", group=group, counterfactual=settings))
-    found = mode.forks(RLVESettings(credit="counterfactual", group=group, counterfactual=settings))
-    forks = list(found.draw(group, random.Random(0)))
-    if found.choose:
-        played = [CreditInput([0.0] * 3, True, ["s"] * 3, surprise=[0.1, i / 10, 0.0]) for i in range(roots)]
-        forks += found.choose(played, group - len(forks), random.Random(0))
-        assert forks[roots : roots + siblings] == [Fork(roots - 1, 1, 1)] * siblings or roots == 2
-    assert len(forks) == group and forks[:roots] == [None] * roots
-    assert all(fork.parent < roots and fork.steps == 1 for fork in forks[roots:])
-
-
-@given(
-    st.lists(st.lists(st.tuples(st.floats(0, 9), st.integers(1, 50)), max_size=6), min_size=2, max_size=5),
-    st.floats(0.01, 2), st.integers(2, 4), st.integers(0, 12),
-)  # fmt: skip
-def test_a_budget_of_tokens_is_kept_and_spent_on_surprise(rows, share, siblings, count):
-    settings = CounterfactualSettings(siblings=siblings, tokens=share)
-    roots = [CreditInput([0.0] * len(row), surprise=[s for s, _ in row], tokens=[n for _, n in row]) for row in rows]
-    forks = most_surprising(settings, roots, count)
-    paid = [fork for fork in forks if fork.steps]
-    assert len(forks) == count and forks == paid + [EMPTY] * (count - len(paid))
-    left = share * sum(n for row in rows for _, n in row)
-    bought = list(dict.fromkeys(paid))
-    for i, t in sorted(
-        ((i, t) for i, row in enumerate(rows) for t in range(len(row))), key=lambda at: -rows[at[0]][at[1]][0]
-    ):
-        if Fork(i, t, 1) in bought:
-            left -= siblings * rows[i][t][1]
-        elif len(paid) <= count - siblings:
-            assert siblings * rows[i][t][1] > left - 1e-9, "a more surprising step was passed over that could be paid"
-    assert left >= -1e-9 and all(paid.count(fork) == siblings for fork in bought)
-
-
-def test_a_budget_goes_with_steps_that_are_chosen_after_play():
-    with pytest.raises(ValidationError, match=r"counterfactual\.tokens.*by: surprise"):
-        RLVESettings(credit="counterfactual", group=8, counterfactual={"by": "random", "tokens": 0.2})
-    with pytest.raises(ValidationError, match=r"loss: grpo.*empty places"):
-        RLVESettings(credit="counterfactual", group=8, loss="grpo", counterfactual={"tokens": 0.2})
-
-
-def gradient_of(settings: CounterfactualSettings, kept: bool = False, n: int = 40000) -> float:
-    """The mean of Σ A d log π / dθ at one state of two actions, of which the rare one earns 1, over (groups that fork)."""
-    rng, chance = np.random.default_rng(0), 0.2
-    total = count = 0.0
-    for _ in range(n):
-        actions = (rng.random(4) < chance).astype(int)
-        if settings.by == "surprise" and not actions[0]:
-            continue  # only the rare action is a surprise
-        group = [CreditInput([float(a)], True, ["s"], None if i < 2 else Fork(0, 0, 1)) for i, a in enumerate(actions)]
-        credit = counterfactual_credit(group, RANDOM if kept else settings)
-        total += sum(credit[i][0] * (actions[i] - chance) for i in (0, 2, 3))
-        count += 1
-    return total / count
-
-
-def test_steps_drawn_before_play_are_unbiased_and_steps_chosen_after_play_are_with_the_correction():
-    exact = 0.2 * 0.8  # of E[reward] = π: π(1 - π)
-    assert gradient_of(RANDOM) == pytest.approx(exact, abs=0.005)
-    assert gradient_of(SURPRISE) == pytest.approx(exact, abs=0.005)
-    assert abs(gradient_of(SURPRISE, kept=True) - exact) > 0.05, "with the root's own action it is biased"
-
-
-def test_a_sibling_that_earned_something_else_teaches_though_all_roots_are_alike():
-    roots = [CreditInput([1.0, 0.0], True, ["a", "b"])] * 2
-    assert not teaches([*roots, one_step(1.0, "b"), one_step(1.0, "b")])
-    assert teaches([*roots, one_step(1.0, "b"), one_step(0.0, "b")])
-
-
-def test_a_group_without_siblings_is_refused():
-    with pytest.raises(ValidationError, match="leaves less than 4 siblings"):
-        RLVESettings(credit="counterfactual", group=6, counterfactual={"siblings": 4})
 
 
 # state: the value of what is still to be done
@@ -546,8 +361,16 @@ def test_state_credit_is_unbiased_with_all_of_the_trace():
 
 # what teaches nothing
 
+EQUAL = st.lists(st.tuples(st.lists(REWARDS, max_size=4), st.lists(st.sampled_from("abc"), min_size=5, max_size=5)),
+                 min_size=2, max_size=5)  # rollouts of any ways, whose last reward makes their returns equal  # fmt: skip
+
+
+def equal_rollouts(shapes, total: float) -> list[CreditInput]:
+    return [CreditInput([*row, total - sum(row)], decisions=names[: len(row) + 1]) for row, names in shapes]
+
+
 MODES = [{"credit": "trajectory"}, {"credit": "anchor"}, {"credit": "branch"}] + [
-    {"credit": "step", "baseline": baseline} for baseline in ("pooled", "index", "state")
+    {"credit": "step", "baseline": baseline} for baseline in ("index", "state")
 ]
 
 
@@ -564,11 +387,16 @@ def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, tota
     assert teaches([better, *group[1:]])
 
 
-def test_identical_perfect_rollouts_teach_nothing_with_a_discount_either():
-    group = played([[0.2, 0.2, 0.2, 1.0]] * 8)
-    for keys in MODES:
-        assert not flat(rule_of(RLVESettings(**keys, gamma=0.5))(group)).any()
-
-
 def test_a_group_in_which_a_rollout_does_not_count_teaches_nothing():
     assert not teaches(played([[1.0], [0.0]], [True, False]))
+
+
+def test_a_group_without_forks_is_refused():
+    with pytest.raises(ValueError, match="a group of 2 with 2 roots leaves nothing to branch"):
+        RLVESettings(credit="branch", group=2)
+
+
+@pytest.mark.parametrize("key", ["gamma", "trace", "shrink", "counterfactual", "teacher"])
+def test_a_key_of_what_was_removed_is_refused_as_any_unknown_one(key):
+    with pytest.raises(ValueError, match=rf"{key}\n.*Extra inputs are not permitted"):
+        RLVESettings.model_validate({key: 1.0})

@@ -22,6 +22,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.train.credit.branch import BranchSettings
 from homerl.train.credit.registry import mode_of
+from homerl.train.forks import play_forked
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player
 from homerl.worlds.contract import ExpertConfig
@@ -161,8 +162,9 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
 
     monkeypatch.setattr(PolicyAgent, "propose", spied)
     forks = mode_of(settings).forks(settings)
-    player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096, forks, group=8)
-    rollouts = player.play([make_blueprint(task, "train", 3)] * 8, list(range(8)))
+    player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096)
+    blueprint, seeds = make_blueprint(task, "train", 3), list(range(8))
+    rollouts = asyncio.run(play_forked(player, blueprint, seeds, forks)) if forks else player.play([blueprint] * 8, seeds)
     assert all(rollout.trajectory.fault is None for rollout in rollouts)
     assert bool(forks) == any(rollout.fork for rollout in rollouts)
     innocent(spy, least=4)

@@ -23,8 +23,6 @@ from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit.anchor import anchor_credit
 from homerl.train.credit.branch import branch_credit
-from homerl.train.credit.common import EPSILON
-from homerl.train.credit.counterfactual import CounterfactualSettings, counterfactual_credit
 from homerl.train.credit.registry import teaches
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -110,39 +108,31 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 def anchored(group: list[Rollout]) -> list[list[float]]:
     decisions = [[step.decision for step in r.trajectory.steps] for r in group]
-    return anchor_credit([r.rewards for r in group], decisions, gamma=0.9, weight=0.5)
+    return anchor_credit([r.rewards for r in group], decisions, weight=0.5)
 
 
 def valued(group: list[Rollout]) -> list[list[float]]:
-    return scaled(state_credit([rollout.credit_input for rollout in group], trace=0.5, shrink=4.0))
+    return scaled(state_credit([rollout.credit_input for rollout in group]))
 
 
 def branched(group: list[Rollout]) -> list[list[float]]:
     return branch_credit([r.rewards for r in group], [r.fork for r in group])
 
 
-def counterfactual(group: list[Rollout]) -> list[list[float]]:
-    found = counterfactual_credit([r.credit_input for r in group], CounterfactualSettings(roots=6))
-    pool = [value for row, r in zip(found, group, strict=True) for value in row[r.ledger.shared :]]
-    return [[value / (np.std(pool, ddof=1) + EPSILON) for value in row] for row in found]
-
-
 def of_rewards(rule: Callable) -> Callable:
     return lambda group: rule([r.rewards for r in group])
 
 
-def unless_flat(rule: Callable, group: list[Rollout], gamma: float) -> list[list[float]]:
-    some = teaches([rollout.credit_input for rollout in group], gamma)
+def unless_flat(rule: Callable, group: list[Rollout]) -> list[list[float]]:
+    some = teaches([rollout.credit_input for rollout in group])
     return rule(group) if some else [[0.0] * len(r.rewards) for r in group]
 
 
 MODES = {
     "step": ({"credit": "step"}, of_rewards(step_credit)),
-    "index": ({"credit": "step", "baseline": "index"}, of_rewards(lambda group: step_credit(group, baseline="index"))),
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
-    "anchor": ({"credit": "anchor", "gamma": 0.9, "anchor_weight": 0.5}, anchored),
-    "counterfactual": ({"credit": "counterfactual", "group": 8, "counterfactual": {"roots": 6}}, counterfactual),
+    "anchor": ({"credit": "anchor", "anchor_weight": 0.5}, anchored),
     "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 
@@ -156,7 +146,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     any_credit = False
     for _, tokens, rollouts in updates:
         size = settings.rlve.group
-        credit = [row for i in (0, size) for row in unless_flat(rule, rollouts[i : i + size], settings.rlve.gamma)]
+        credit = [row for i in (0, size) for row in unless_flat(rule, rollouts[i : i + size])]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, mine = rollout.ledger, slice(tokens.starts[row], tokens.starts[row + 1])
             sequence = tokens.sequences[row]
@@ -168,7 +158,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             assert tokens.advantages[mine] == pytest.approx(expected[sequence.targets])
             any_credit |= bool(expected.any())
     assert any_credit, "no group varied: the test proves nothing"
-    if mode in ("branch", "counterfactual"):
+    if mode == "branch":
         assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
     lines = metrics(settings.out)
     assert [line["step"] for line in lines] == [1, 2]

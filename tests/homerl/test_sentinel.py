@@ -84,13 +84,6 @@ def test_one_good_update_starts_the_count_again(cause):
         sentinel.watch(HEALTHY | metrics)
 
 
-def test_who_is_taught_needs_no_advantage():
-    sentinel = Sentinel(SentinelSettings(patience=1), taught=True)
-    sentinel.watch(HEALTHY | CAUSES["no advantage"])
-    with pytest.raises(SignalLost, match="no rollouts"):
-        sentinel.watch(HEALTHY | CAUSES["no advantage"] | CAUSES["no rollouts"])
-
-
 def test_causes_are_counted_apart():
     sentinel = Sentinel(SentinelSettings(patience=2))
     for cause in CAUSES:

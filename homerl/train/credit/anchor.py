@@ -37,10 +37,10 @@ class AnchorKeys(Model):
     )
 
 
-def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight: float = 1.0) -> list[list[float]]:
+def anchor_credit(group: Steps, decisions: Decisions, weight: float = 1.0) -> list[list[float]]:
     """Advantages by rollout and step. `decisions[i][t]` names the state of step t of rollout i; `weight` is ω."""
     credit = trajectory_credit(group)
-    returns = [returns_to_go(rewards, gamma) for rewards in group]
+    returns = [returns_to_go(rewards) for rewards in group]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, row in enumerate(decisions):
         for t, state in enumerate(row):
@@ -75,7 +75,7 @@ class AnchorCredit(CreditMode):
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
         """Advantages of the trajectory plus those of the state."""
         rewards, decisions = [played.rewards for played in group], [played.decisions for played in group]
-        return anchor_credit(rewards, decisions, settings.gamma, settings.anchor_weight)
+        return anchor_credit(rewards, decisions, settings.anchor_weight)
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
         """How often states recur."""

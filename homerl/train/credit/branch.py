@@ -12,7 +12,7 @@ several samples). The members of a fork, the root included, are independent give
 
 for all steps of its segment. The baseline b = mean_{j≠i} Y_j is independent of the actions of i: E[b ∇log π(a_i)] = 0.
 For a later step u of the segment, adding the rewards before u to both G_u and b does not change this. So u has the
-advantage of its segment (γ discounts from the segment's start). A fork with s members samples its state s times, while
+advantage of its segment. A fork with s members samples its state s times, while
 the state's share of the gradient must stay 1. Hence the division by the sizes s_1 ... s_k of all forks on the way. Roots
 are members of a fork at the start, with weight 1.
 
@@ -66,45 +66,36 @@ def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random
     return forks
 
 
-def branch_credit(group: Steps, forks: Sequence[Fork | None], gamma: float = 1.0) -> list[list[float]]:
+def branch_credit(group: Steps, forks: Sequence[Fork | None]) -> list[list[float]]:
     """Advantages by rollout and step; 0 for the steps of a prefix that belongs to another rollout."""
     credit = [[0.0] * len(rewards) for rewards in group]
     below: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, fork in enumerate(forks):
         if fork is not None:
             below[fork.parent][fork.step].append(i)
-    returns = [returns_to_go(rewards, gamma) for rewards in group]
+    returns = [returns_to_go(rewards) for rewards in group]
     roots = [i for i, fork in enumerate(forks) if fork is None]
-    values = {i: _grow(i, group[i], returns, below[i], gamma, credit) for i in roots}
+    values = {i: _grow(i, group[i], returns, below[i], credit) for i in roots}
     first = {i: min(below[i], default=len(group[i])) for i in roots}
     for i in roots:
         credit[i][: first[i]] = [_against_others(values, i)] * first[i]
     return credit
 
 
-def _grow(
-    root: int, rewards: Sequence[float], returns: Steps, below: Mapping[int, Sequence[int]], gamma: float, credit: list
-) -> float:
+def _grow(root: int, rewards: Sequence[float], returns: Steps, below: Mapping[int, Sequence[int]], credit: list) -> float:
     """Set the credit of the segments after a root's forks, from the end backwards; return Y of its first segment."""
     value, end, shares = 0.0, len(rewards), 1.0
     for step in below:
         shares *= 1 + len(below[step])
     for step in sorted(below, reverse=True):
-        value = _earned(rewards[step:end], value, gamma)
+        value += sum(rewards[step:end])
         members = {root: value} | {i: returns[i][step] for i in below[step]}
         for i in members:
             stop = end if i == root else len(returns[i])
             credit[i][step:stop] = [_against_others(members, i) / shares] * (stop - step)
         shares /= len(members)
         value, end = sum(members.values()) / len(members), step
-    return _earned(rewards[:end], value, gamma)
-
-
-def _earned(rewards: Sequence[float], after: float, gamma: float) -> float:
-    """The return of a segment, where `after` is the value of what follows it."""
-    for reward in reversed(rewards):
-        after = reward + gamma * after
-    return after
+    return value + sum(rewards[:end])
 
 
 def _against_others(values: Mapping[int, float], i: int) -> float:
@@ -121,7 +112,7 @@ class BranchCredit(CreditMode):
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
         """Advantages of segments against their siblings."""
-        return branch_credit([played.rewards for played in group], [played.fork for played in group], settings.gamma)
+        return branch_credit([played.rewards for played in group], [played.fork for played in group])
 
     def refuse(self, settings: Any) -> Iterable[str]:
         """Refuse a group that has no rollouts left for forks."""
@@ -135,7 +126,7 @@ class BranchCredit(CreditMode):
 
 def planned(branch: BranchSettings) -> ForkPlan:
     """The fork plan of a recipe, for a group of any size."""
-    return ForkPlan(lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng))
+    return lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng)
 
 
 MODE = BranchCredit()

@@ -11,24 +11,19 @@ EPSILON = 1e-4  # as in TRL: bounds the advantages of a nearly constant group
 NOTHING = 1e-9  # smaller differences of returns are rounding errors of zero
 
 
-def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
-    """G_t = Σ_{u>=t} γ^{u-t} r_u for every step; the result is as long as `rewards`."""
+def returns_to_go(rewards: Sequence[float]) -> list[float]:
+    """G_t = Σ_{u>=t} r_u for every step; the result is as long as `rewards`."""
     total, returns = 0.0, []
     for reward in reversed(rewards):
-        total = reward + gamma * total
+        total += reward
         returns.append(total)
     return returns[::-1]
 
 
-def returns_vary(group: Steps, gamma: float = 1.0) -> bool:
-    """Whether the returns of a group's rollouts vary; with γ < 1, also whether one earned the same sooner than another."""
-    earned = [(sum(rewards), *returns_to_go(rewards, gamma)[:1]) for rewards in group]
-    return any(differ(one, earned[0]) for one in earned)
-
-
-def differ(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two rows differ where both have values."""
-    return any(abs(a - b) > NOTHING for a, b in zip(one, other, strict=False))
+def returns_vary(group: Steps) -> bool:
+    """Whether the returns of a group's rollouts vary."""
+    returns = [sum(rewards) for rewards in group]
+    return any(abs(value - returns[0]) > NOTHING for value in returns)
 
 
 def normalised(values: np.ndarray, pool: np.ndarray) -> np.ndarray:

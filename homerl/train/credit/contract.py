@@ -18,14 +18,10 @@ from envs.model import Model
 
 @dataclass(frozen=True, order=True)
 class Fork:
-    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`.
-
-    It is played for `steps` steps from there, or to its end if that is None; 0 is a place of the group that is left empty.
-    """
+    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`."""
 
     parent: int
     step: int
-    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -33,36 +29,18 @@ class CreditInput:
     """What a credit mode needs to know of a rollout.
 
     `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
-    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start. `cut` is the
-    state in which a rollout was left before its end, None if it was played to its end. `surprise` is the mean -log p of the
-    tokens that a step sampled, in nats, and `tokens` their number; both are 0 for a step that it did not sample.
+    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start.
     """
 
     rewards: Sequence[float]
     counts: bool = True
     decisions: Sequence[str] = ()
     fork: Fork | None = None
-    cut: str | None = None
-    surprise: Sequence[float] = ()
-    tokens: Sequence[int] = ()
 
 
 Group = Sequence[CreditInput]
 Rule = Callable[[Group], list[list[float]]]
-Draw = Callable[[int, random.Random], Sequence[Fork | None]]
-Choose = Callable[[Group, int, random.Random], Sequence[Fork]]
-
-
-@dataclass(frozen=True)
-class ForkPlan:
-    """Where the rollouts of a group begin.
-
-    `draw` gets the size of the group and says it before any play, roots (None) first. If it says less than all, `choose`
-    gets the roots that were played and the number that is left, and says where these begin.
-    """
-
-    draw: Draw
-    choose: Choose | None = None
+ForkPlan = Callable[[int, random.Random], Sequence[Fork | None]]  # size of a group -> where each begins, roots (None) first
 
 
 class CreditMode(ABC):
@@ -86,7 +64,7 @@ class CreditMode(ABC):
         return ()
 
     def forks(self, settings: Any) -> ForkPlan | None:
-        """The plan of where a group's rollouts begin; None if all begin at the start. One rank plays a forked group."""
+        """The plan of where a group's rollouts begin, drawn before play; None if all begin at the start."""
         return None
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:

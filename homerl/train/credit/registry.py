@@ -14,7 +14,7 @@ from typing import Any
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
-from homerl.train.credit.common import differ, returns_vary
+from homerl.train.credit.common import returns_vary
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
 NOT_MODES = ("common", "contract", "registry", "values")
@@ -36,7 +36,7 @@ def rule_of(settings: Any) -> Rule:
     mode = mode_of(settings)
 
     def rule(group: Group) -> list[list[float]]:
-        if not teaches(group, settings.gamma):
+        if not teaches(group):
             return [[0.0] * len(played.rewards) for played in group]
         compared = kept(group)
         credit = iter(mode.rule([*compress(group, compared)], settings))
@@ -52,17 +52,12 @@ def kept(group: Group) -> list[bool]:
     return [played.counts for played in group]
 
 
-def teaches(group: Group, gamma: float = 1.0) -> bool:
+def teaches(group: Group) -> bool:
     """Whether a group has something to compare: the returns of its rollouts that count vary.
 
-    Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares. With γ < 1,
-    rollouts of equal sums differ still if one earned it sooner. A rollout that was cut is compared with its root, as far as
-    it was played.
+    Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
     """
-    group = [*compress(group, kept(group))]
-    cut = [(played.rewards, group[played.fork.parent].rewards) for played in group if played.cut is not None and played.fork]
-    whole = [played.rewards for played in group if played.cut is None]
-    return returns_vary(whole, gamma) or any(differ(one, root) for one, root in cut)
+    return returns_vary([played.rewards for played in compress(group, kept(group))])
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:

@@ -1,11 +1,10 @@
 """`step`: step-wise credit (HomeFlow 3.4.2 gives a reward at every step).
 
 Step t can only influence rewards from t on. So its signal is G[i][t]; earlier rewards are noise, which `trajectory`
-keeps. There are three baselines. `index`, the default, is the mean over the members that reached step t. It compares steps
-at the same position, and gives 0 to a step that only one member reached. `pooled` is the mean over all steps of the group,
-so such a step still has a signal; but later steps have less to come, and count as worse for it. `state` compares with the
-value of the state in which the step was taken, and trusts the value of the next one by 1 - λ (`values`): a step is judged by
-what it changed, and not by what came later.
+keeps. There are two baselines. `index`, the default, is the mean over the members that reached step t. It compares steps
+at the same position, and gives 0 to a step that only one member reached. `state` compares with the value of the state in
+which the step was taken, and half trusts the value of the next one (`values`): a step is judged by what it changed, and less
+by what came later.
 """
 
 from __future__ import annotations
@@ -26,31 +25,16 @@ from homerl.train.credit.values import state_credit
 class StepKeys(Model):
     """The recipe keys of `credit: step`."""
 
-    baseline: Literal["pooled", "index", "state"] = Field(
+    baseline: Literal["index", "state"] = Field(
         "index",
-        description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`), those at "
-        "the same index (`index`) or those from the same state of what is to be done (`state`).",
-    )
-    trace: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="Of `baseline: state`: λ, how much of what came after the next step counts; 1 is all of it, 0 trusts "
-        "the value of the next state.",
-    )
-    shrink: float = Field(
-        4.0,
-        ge=0,
-        description="Of `baseline: state`: number of visits that the mean at the same index counts as, in a state's value.",
+        description="Of `credit: step`: what a return-to-go is compared with, those at the same index (`index`) or those "
+        "from the same state of what is to be done (`state`).",
     )
 
 
-def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "index") -> list[list[float]]:
-    """A[i][t] = (G[i][t] - b_t) / (std + ε), where the deviation is that of all steps of the group."""
-    returns = [returns_to_go(rewards, gamma) for rewards in group]
-    pool = np.array([value for row in returns for value in row])
-    if baseline == "pooled":
-        return [normalised(np.array(row), pool).tolist() for row in returns]
+def step_credit(group: Steps) -> list[list[float]]:
+    """A[i][t] = (G[i][t] - b_t) / (std + ε), with the mean b_t at the index; the deviation is that of all steps."""
+    returns = [returns_to_go(rewards) for rewards in group]
     longest = max(map(len, returns))
     means = [np.mean([row[t] for row in returns if len(row) > t]) for t in range(longest)]
     centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
@@ -81,8 +65,8 @@ class StepCredit(CreditMode):
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
         """Normalised returns-to-go, or the advantages of states over their deviation."""
         if settings.baseline == "state":
-            return scaled(state_credit(group, settings.gamma, settings.trace, settings.shrink))
-        return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
+            return scaled(state_credit(group))
+        return step_credit([played.rewards for played in group])
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
         """How many steps `baseline: index` cannot compare."""

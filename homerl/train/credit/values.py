@@ -22,6 +22,9 @@ from dataclasses import dataclass, field
 from homerl.train.credit.common import returns_to_go
 from homerl.train.credit.contract import CreditInput, Group
 
+TRACE = 0.5  # λ: how much of what came after the next step counts, beside the value of the next state
+SHRINK = 4.0  # κ, in visits
+
 
 @dataclass
 class Tally:
@@ -44,18 +47,16 @@ class Tally:
 
 
 class Values:
-    """V for the states of a group. Cut rollouts have no returns, so they are not averaged."""
+    """V for the states of a group."""
 
-    def __init__(self, group: Group, gamma: float = 1.0, shrink: float = 4.0) -> None:
+    def __init__(self, group: Group, shrink: float = SHRINK) -> None:
         self.shrink = shrink
         self.states: dict[str, Tally] = defaultdict(Tally)
         self.indices: dict[int, Tally] = defaultdict(Tally)
         for i, played in enumerate(group):
-            if played.cut is None:
-                returns = returns_to_go(played.rewards, gamma)
-                for t, (state, value) in enumerate(zip(_states(played), returns, strict=True)):
-                    self.states[state].add(i, value)
-                    self.indices[t].add(i, value)
+            for t, (state, value) in enumerate(zip(_states(played), returns_to_go(played.rewards), strict=True)):
+                self.states[state].add(i, value)
+                self.indices[t].add(i, value)
 
     def at(self, rollout: int, step: int, state: str, unmet: float) -> float:
         """V of a state at a step of a rollout, from the other rollouts; `unmet` if no other was in it or came so far."""
@@ -68,31 +69,29 @@ class Values:
         return (sum_state + weight * (prior or 0.0)) / (visits + weight)
 
 
-def state_credit(group: Group, gamma: float = 1.0, trace: float = 0.5, shrink: float = 4.0) -> list[list[float]]:
+def state_credit(group: Group, trace: float = TRACE, shrink: float = SHRINK) -> list[list[float]]:
     """Advantages by rollout and step, not yet scaled: generalized advantage estimation with V from siblings.
 
-    With δ_t = r_t + γ V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k (γ λ)^k δ_{t+k}; λ is `trace`. V after the end is 0.
+    With δ_t = r_t + V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k λ^k δ_{t+k}; λ is `trace`. V after the end is 0.
     λ = 1 gives G_t - V(s_t), which is unbiased whatever V is. A smaller λ trusts V for what comes later: less of the
     noise of later steps, and a bias as large as the error of V.
     """
-    values = Values(group, gamma, shrink)
-    return [_traced(i, played, values, gamma, trace) for i, played in enumerate(group)]
+    values = Values(group, shrink)
+    return [_traced(i, played, values, trace) for i, played in enumerate(group)]
 
 
-def _traced(rollout: int, played: CreditInput, values: Values, gamma: float, trace: float) -> list[float]:
+def _traced(rollout: int, played: CreditInput, values: Values, trace: float) -> list[float]:
     """A_t of one rollout."""
-    returns = returns_to_go(played.rewards, gamma)
-    states = zip(_states(played), returns, strict=True)
+    states = zip(_states(played), returns_to_go(played.rewards), strict=True)
     known = [values.at(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
-    after = 0.0 if played.cut is None else values.at(rollout, len(known), played.cut, unmet=0.0)
-    return list(_backwards(played.rewards, [*known, after], gamma, trace))[::-1]
+    return list(_backwards(played.rewards, [*known, 0.0], trace))[::-1]
 
 
-def _backwards(rewards: Sequence[float], values: Sequence[float], gamma: float, trace: float) -> Iterable[float]:
+def _backwards(rewards: Sequence[float], values: Sequence[float], trace: float) -> Iterable[float]:
     """A_t from the last step to the first."""
     advantage = 0.0
     for t in range(len(rewards) - 1, -1, -1):
-        advantage = rewards[t] + gamma * values[t + 1] - values[t] + gamma * trace * advantage
+        advantage = rewards[t] + values[t + 1] - values[t] + trace * advantage
         yield advantage
 
 

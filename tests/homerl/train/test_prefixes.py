@@ -19,8 +19,7 @@ from homerl.play.loop import play
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import from_row, read_rows, write_rows
-from homerl.train.demonstration import FLAWLESS, demonstration
-from homerl.train.prefixes import Prefix, Verified, prefix_of, verified_in
+from homerl.train.prefixes import FLAWLESS, Prefix, Verified, demonstration, prefix_of, verified_in
 from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
 from homerl.train.rlve import part_totals, train_rlve
 from homerl.train.rollout import Player, Rollout, blueprint_of
