@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from credit.figures import interval
+from differences import interval
 from rich.console import Console
 from rich.table import Table
 

@@ -1,14 +1,14 @@
 """Which strategy of synthesis teaches best at equal calls? A tiny model of each strategy and seed, by SFT as long for all.
 
-All start from one model, which the credit study trained on what its demonstrator plays, good or bad. So it reads and copies,
+All start from one model, trained on what the demonstrator of `long_task` plays, good or bad. So it reads and copies,
 as a model from the hub does, and errs as the demonstrator does. (Models from scratch do not tell strategies apart: of the
 same data, one of three never began to copy within 300 updates.)
 
-The task is `long` of the credit study: six wishes, one spare turn, an agent that claims every fourth wish without acting. A
-call is one request to the agent or the user, whatever the number of candidates. M1 is a stand-in for a role-play in text:
-the user says each wish once and believes what it is told, and every dialogue is kept (the home refuses no slip of this
-task, so imagined tool results would be the home's own). M2 and M3 keep what the home's state proves right. `UNPROVED` is M2
-without the proof: it keeps every dialogue, and so tells what the proof is worth.
+The task has six wishes, one spare turn, and an agent that claims every fourth wish without acting. A call is one request to
+the agent or the user, whatever the number of candidates. M1 is a stand-in for a role-play in text: the user says each wish
+once and believes what it is told, and every dialogue is kept (the home refuses no slip of this task, so imagined tool
+results would be the home's own). M2 and M3 keep what the home's state proves right. `UNPROVED` is M2 without the proof: it
+keeps every dialogue, and so tells what the proof is worth.
 
 Invariants: all strategies play the same blueprints, each with the same number of calls; what is finished is one JSON file,
 written whole, and is never done again.
@@ -30,9 +30,8 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from credit.figures import chance, interval, markdown
-from credit.model import Size, hushed, make_sft, sft_recipe, sized
-from credit.tasks import LONG, Demonstrator, make
+from differences import chance, interval, markdown
+from long_task import EPOCHS, LIMITS, Demonstrator, hushed, make, make_sft, sft_keys
 from rich.console import Console
 
 from envs.documents import write_atomic
@@ -43,7 +42,6 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 from homerl.play.utterance import Utterance
-from homerl.run.recipe import recipe_data
 from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin
@@ -61,14 +59,14 @@ FINE = {"learning_rate": 1e-3, "muon": None}  # smaller steps than from scratch
 
 @dataclass(frozen=True)
 class Demonstrators:
-    """The study's demonstrator, with candidates that slip independently."""
+    """The task's demonstrator, with candidates that slip independently."""
 
     seed: int
     name: str = "demonstrator"
 
     async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         """n messages."""
-        each = [Demonstrator(LONG, self.seed * 8 + i) for i in range(n)]
+        each = [Demonstrator(self.seed * 8 + i) for i in range(n)]
         return [reply for one in each for reply in await one.consult(episode)]
 
 
@@ -89,7 +87,7 @@ class Believing:
 
 def blueprint_of(split: str, seed: int) -> Blueprint:
     """A task of the study, with more than one way to say a wish, so that users can differ."""
-    made = make("long", split, seed)
+    made = make(split, seed)
     said = [(f"please {i.queries[0]}", f"{i.queries[0]} now", i.queries[0]) for i in made.intents]
     intents = tuple(i.model_copy(update={"queries": queries}) for i, queries in zip(made.intents, said, strict=True))
     return made.model_copy(update={"intents": intents})
@@ -100,12 +98,12 @@ async def dialogues(blueprint: Blueprint, name: str, calls: int, seed: int) -> l
     if factors := FACTORS.get(name):
         players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
         config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
-        return (await forest(blueprint, players, config, LONG.limits, Budget("calls", calls)))[0]
+        return (await forest(blueprint, players, config, LIMITS, Budget("calls", calls)))[0]
     kept: list[Trajectory] = []
     while sum(map(_calls, kept)) < calls:
         number = seed + len(kept)
         user = Believing() if name == M1 else ScriptedUser(number)
-        kept.append(await play(begin(blueprint, LONG.limits), Demonstrators(number), user, number))
+        kept.append(await play(begin(blueprint, LIMITS), Demonstrators(number), user, number))
     return kept
 
 
@@ -124,12 +122,11 @@ def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     """The size of a strategy's dataset, and of the model trained on it which held-out tasks it solved."""
     folder = asked.out / f"{MODELS.index(name)}-{seed}"
     done = folder.with_suffix(".json")
-    base = sized(Size(epochs=asked.base), LONG)
-    size = {"blueprints": asked.blueprints, "calls": asked.calls, "updates": asked.updates, "base": base.epochs}
+    size = {"blueprints": asked.blueprints, "calls": asked.calls, "updates": asked.updates, "base": asked.base}
     if done.exists() and (found := json.loads(done.read_text()))["size"] == size:
         return found
     shutil.rmtree(folder, ignore_errors=True)
-    model, rows = make_sft(asked.out, LONG.name, base), [] if name == BEFORE else [*rows_of(name, seed, asked)]
+    model, rows = make_sft(asked.out, asked.base), [] if name == BEFORE else [*rows_of(name, seed, asked)]
     random.Random(seed).shuffle(rows)
     write_rows(folder / "trajectories.jsonl", rows)
     with hushed(asked.out / "runs.log"):
@@ -144,10 +141,9 @@ def trained(base: Path, folder: Path, seed: int, updates: int) -> Path:
     """The base model after SFT on the folder's dialogues."""
     from homerl.train.sft import train_sft
 
-    data = recipe_data(sft_recipe(folder, folder / "trajectories.jsonl", sized(Size(), LONG)))
-    data["model"] = {"name": str(base), "dtype": "float32"}
-    data["sft"] |= {"epochs": 1000, "max_steps": updates, "noted": 0.0, "loss_on": "assistant", **FINE}
-    return train_sft(SFTRecipe.model_validate(data | {"seed": seed}))
+    data = sft_keys(folder, 1000) | {"seed": seed, "model": {"name": str(base), "dtype": "float32"}}
+    data["sft"] |= {"max_steps": updates, "loss_on": "assistant", **FINE}
+    return train_sft(SFTRecipe.model_validate(data))
 
 
 def played(model: Path, seed: int) -> list[bool]:
@@ -163,7 +159,7 @@ def played(model: Path, seed: int) -> list[bool]:
     tokenizer = load_tokenizer(str(model))
     policy = load_policy(ModelSettings(name=str(model), dtype="float32"), str(model))
     player = Player(
-        TransformersEngine(policy, tokenizer, 10, batch=128), tokenizer, ScriptedUser, LONG.limits, RewardWeights(), 1024
+        TransformersEngine(policy, tokenizer, 10, batch=128), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 1024
     )
     rollouts = player.play([blueprint_of("heldout", i) for i in range(TESTS)], range(TESTS))
     return [rollout.trajectory.success for rollout in rollouts]
@@ -196,7 +192,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--blueprints", type=int, default=100)
     parser.add_argument("--calls", type=int, default=36, help="for each blueprint")
-    parser.add_argument("--base", type=float, help="epochs of SFT of the model that all start from")
+    parser.add_argument("--base", type=float, default=EPOCHS, help="epochs of SFT of the model that all start from")
     parser.add_argument("--updates", type=int, default=150, help="of SFT")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)

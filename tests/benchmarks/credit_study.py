@@ -1,5 +1,6 @@
-"""Policies that are tables (a softmax a state) on tasks of a dozen states: what differs between two curves is the credit
-rule alone, `homerl.train.credit`, as the trainer calls it. It takes a minute and says nothing about language models.
+"""Compares credit modes at equal numbers of rollouts, with policies that are tables (a softmax a state) on tasks of a dozen
+states. What differs between two rows is the credit rule alone, `homerl.train.credit`, as the trainer calls it. It takes
+minutes and says nothing about language models.
 
 Adam takes the scale out of the advantages, so that one learning rate is fair to all.
 
@@ -11,24 +12,31 @@ figure is the share of right steps.
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from differences import chance, interval, markdown
 
-from credit.variants import VARIANTS, WHOLE
+from homerl.measure.intervals import holm
 from homerl.train.credit.branch import plan
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.counterfactual import CounterfactualSettings, most_surprising
 from homerl.train.credit.registry import rule_of
 from homerl.train.recipe import RLVESettings
 
+MODES = {
+    "trajectory": {"credit": "trajectory"},
+    "index": {"credit": "step", "baseline": "index"},
+    "state": {"credit": "step", "baseline": "state"},
+    "anchor": {"credit": "anchor"},
+    "branch": {"credit": "branch"},
+}
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
 ROOTS, SIBLINGS = 2, 3
-CHOICE = CounterfactualSettings(**VARIANTS["counterfactual"]["counterfactual"])
 
 
 @dataclass(frozen=True)
@@ -153,55 +161,26 @@ def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Epis
 
 
 @cache
-def rule(variant: str):
+def rule(mode: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
-    return rule_of(RLVESettings(**VARIANTS[variant], group=GROUP))
+    return rule_of(RLVESettings(**MODES[mode], group=GROUP))
 
 
-def surprise(task: str, policy: Policy, episode: Episode) -> list[float]:
-    """-log p of every action."""
-    steps = zip(episode.states, episode.actions, strict=False)
-    return [-float(np.log(policy.chances(seen(task, state))[action])) for state, action in steps]
-
-
-def singled(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list, list]:
-    """A group of whole episodes and of single steps, as `credit: counterfactual` plays it; forks, and where each is left."""
-    episodes = [play(task, policy, rng) for _ in range(WHOLE)]
-    whole = [CreditInput(e.rewards, surprise=surprise(task, policy, e)) for e in episodes]
-    count = (GROUP - WHOLE) * sum(len(e.actions) for e in episodes) // WHOLE
-    forks = most_surprising(CHOICE, whole, count)
-    left: list[str | None] = [None] * WHOLE
-    for fork in forks:
-        episode = episodes[fork.parent].fork(fork.step)
-        state = episode.states[-1]
-        action = int(rng.choice(ACTIONS, p=policy.chances(seen(task, state))))
-        after, reward, episode.success = TASKS[task].step(state, action, rng.random())
-        episode.actions.append(action)
-        episode.rewards.append(reward)
-        episodes.append(episode)
-        left.append(None if after is None else repr(after))
-    return episodes, [None] * WHOLE + forks, left
-
-
-def credited(variant: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
-    left: list[str | None] = [None] * GROUP
-    if variant == "branch":
+def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
+    if mode == "branch":
         episodes, forks = tree(task, policy, rng)
-    elif variant == "counterfactual":
-        episodes, forks, left = singled(task, policy, rng)
     else:
         episodes, forks = [play(task, policy, rng) for _ in range(GROUP)], [None] * GROUP
     states = [[repr(state) for state in episode.states[: len(episode.actions)]] for episode in episodes]
-    found = zip(episodes, states, forks, left, strict=True)
-    group = [CreditInput(e.rewards, decisions=s, fork=f, cut=c) for e, s, f, c in found]
-    return episodes, rule(variant)(group)
+    group = [CreditInput(e.rewards, decisions=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
+    return episodes, rule(mode)(group)
 
 
-def curve(mode: str, task: str, seed: int, updates: int) -> list[tuple[int, float]]:
-    """(rollouts spent, success of fresh episodes) before the first update and after every second one."""
+def curve(mode: str, task: str, seed: int, updates: int) -> list[float]:
+    """Success of fresh episodes, before the first update and after every second one."""
     rng, policy = np.random.default_rng([seed, len(task)]), Policy()
     tests = np.random.default_rng([seed, 99])
-    found = [(0, success(task, policy, tests))]
+    found = [success(task, policy, tests)]
     for update in range(1, updates + 1):
         gradients: dict[tuple, np.ndarray] = {}
         for _ in range(GROUPS):
@@ -213,7 +192,7 @@ def curve(mode: str, task: str, seed: int, updates: int) -> list[tuple[int, floa
                     gradients[seen(task, state)] = gradients.get(seen(task, state), 0.0) + value * slope
         policy.learn(gradients)
         if update % 2 == 0:
-            found.append((update * GROUP * GROUPS, success(task, policy, tests)))
+            found.append(success(task, policy, tests))
     return found
 
 
@@ -221,6 +200,34 @@ def success(task: str, policy: Policy, rng: np.random.Generator) -> float:
     return sum(play(task, policy, rng).success for _ in range(TESTS)) / TESTS
 
 
-def study(tasks: Sequence[str], modes: Sequence[str], seeds: int, updates: int) -> dict[str, dict[str, list]]:
-    """The curves of all runs, by task and variant."""
-    return {task: {mode: [curve(mode, task, seed, updates) for seed in range(seeds)] for mode in modes} for task in tasks}
+def table(found: dict[tuple[str, str], np.ndarray], tasks: Sequence[str], modes: Sequence[str]) -> str:
+    """Success on the way / at the end by mode; for modes other than `trajectory`, how much more than it by seed."""
+    others = [(task, mode) for task in tasks for mode in modes if mode != "trajectory" and "trajectory" in modes]
+    gaps = {pair: (found[pair] - found[pair[0], "trajectory"]).mean(1) for pair in others}
+    stars = dict(zip(gaps, holm([chance(values) for values in gaps.values()]), strict=True))
+    rows = []
+    for mode in modes:
+        cells = [f"{found[task, mode].mean():.2f} / {found[task, mode][:, -1].mean():.2f}" for task in tasks]
+        more = [f"; {interval(gaps[t, mode], stars[t, mode])}" if (t, mode) in gaps else "" for t in tasks]
+        rows.append([mode, *(cell + gap for cell, gap in zip(cells, more, strict=True))])
+    return markdown(["mode", *tasks], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compares credit modes on tables, at equal numbers of rollouts.")
+    parser.add_argument("--tasks", choices=TASKS, nargs="+", default=list(TASKS))
+    parser.add_argument("--credit", choices=MODES, nargs="+", default=list(MODES))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=60)
+    asked = parser.parse_args()
+    found = {
+        (task, mode): np.array([curve(mode, task, seed, asked.updates) for seed in range(asked.seeds)])
+        for task in asked.tasks
+        for mode in asked.credit
+    }
+    print("success, mean of the way / at the end; more than `trajectory` on the way, 95 % interval, * by Holm's correction")
+    print(table(found, asked.tasks, asked.credit))
+
+
+if __name__ == "__main__":
+    main()
