@@ -64,14 +64,19 @@ def _packages(recipe: Base) -> list[str]:
 
 
 def _weights(recipe: Base) -> list[str]:
+    """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
-    if model is None or model.name is None:
-        return []
-    if Path(model.name).exists():
-        return [] if holds_model(Path(model.name)) else [f"{model.name} holds neither a model nor an adapter"]
-    if looks_local(model.name):
-        return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
-    return [] if on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
+    teacher = recipe.rlve.distill if hasattr(recipe, "rlve") else None
+    names = filter(None, (model and model.name, teacher and teacher.model))
+    return [what for name in names for what in _lacking(name)]
+
+
+def _lacking(name: str) -> list[str]:
+    if Path(name).exists():
+        return [] if holds_model(Path(name)) else [f"{name} holds neither a model nor an adapter"]
+    if looks_local(name):
+        return [f"there is no model folder {name} (train it first, or name a hub model)"]
+    return [] if on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
 
 
 def looks_local(name: str) -> bool:
@@ -151,4 +156,6 @@ def models_of(recipe: Base) -> dict[str, EndpointSettings]:
     """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
     models = dict(synth.endpoints) if synth else {}
+    distill = recipe.rlve.distill if hasattr(recipe, "rlve") else None
+    models |= {"teacher": distill.endpoint} if distill and distill.endpoint else {}
     return models | ({"user": user} if user and user.is_llm else {})

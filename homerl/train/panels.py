@@ -26,6 +26,7 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
     ),
     "4 policy": (
         "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",
+        "distill/",
     ),
     "5 lengths": ("episode/", "completions/mean_length", "completions/max_length"),
     "6 time": ("time/",),

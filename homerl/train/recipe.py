@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from envs.model import Model
-from homerl.llm.settings import UserSettings
+from homerl.llm.settings import EndpointSettings, UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
@@ -130,6 +130,31 @@ class PrefixSettings(Model):
     fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
 
 
+class DistillSettings(Model):
+    """Distillation on the policy's own tokens, from a teacher with the same tokenizer (`homerl/train/distill.py`)."""
+
+    model: str | None = Field(None, description="Hub id or folder of the teacher, which is loaded beside the policy.")
+    endpoint: EndpointSettings | None = Field(
+        None,
+        description="A running endpoint of the teacher (`url`) that echoes prompts with log-probabilities, as vLLM does, in "
+        "place of `model`.",
+    )
+    weight: float = Field(
+        1.0,
+        gt=0,
+        description="Advantage of a token for each nat by which the teacher finds it likelier than the policy does.",
+    )
+    reward: float = Field(1.0, ge=0, description="Weight of the advantage that rewards give; 0 leaves the teacher alone.")
+
+    @model_validator(mode="after")
+    def _one_teacher(self) -> DistillSettings:
+        if (self.model is None) == (self.endpoint is None):
+            raise ValueError("give either `model` (hub id or folder) or `endpoint`")
+        if self.endpoint and self.endpoint.serve:
+            raise ValueError("`serve` is for users: start the teacher's server yourself, and give its `url`")
+        return self
+
+
 class CurriculumSettings(Model):
     """The order of blueprints, and how groups without a learning signal are replaced."""
 
@@ -210,6 +235,9 @@ class LossSettings(Model):
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
     )
+    distill: DistillSettings | None = Field(
+        None, description="A teacher who judges the tokens that the policy samples; null is none."
+    )
 
 
 class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, LossSettings), RolloutSettings):
@@ -226,6 +254,10 @@ class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, Los
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:
             raise ValueError("`async_rollouts` counts updates of one iteration each")
+        if self.distill and self.distill.endpoint and self.temperature != 1:
+            raise ValueError(
+                "an endpoint tells log-probabilities at temperature 1: set `temperature` to 1, or give its `model`"
+            )
         for what in mode_of(self).refuse(self):
             raise ValueError(what)
         if self.curriculum.prefix and mode_of(self).forks(self):

@@ -37,6 +37,7 @@ from homerl.train.common import (
 )  # fmt: skip
 from homerl.train.credit.registry import in_groups, kept
 from homerl.train.curriculum import Curriculum, difficulties
+from homerl.train.distill import distilled, teacher_of
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
 from homerl.train.objective import RolloutObjective
@@ -172,12 +173,13 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.recipe, self.player = recipe, player
         self.batch: Batch | None = None
         self.tokens: SampledTokens
-        self.sentinel = Sentinel(recipe.sentinel)
+        self.sentinel = Sentinel(recipe.sentinel, taught=recipe.rlve.distill is not None)
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self.updates = packed_updates(self, recipe)
+        self.teacher = teacher_of(recipe, self)
         self._supply()
 
     def _supply(self) -> None:
@@ -272,8 +274,26 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
+        self._distill(output.get("old_per_token_logps"))
         self._report(self.batch)
         return output
+
+    def _distill(self, known: torch.Tensor | None) -> None:
+        """Let the teacher, if there is one, judge this rank's tokens. All ranks call it together.
+
+        `known` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
+        """
+        if self.teacher is None:
+            return
+        settings, counts = self.recipe.rlve, [rollout.trajectory.outcome.counts for rollout in self.rollouts]
+        judged = self.teacher.logps(self.tokens.sequences)
+        if settings.exact:
+            own = self.tokens.logps
+        else:
+            own = (self.updates.scores(self.model, self.tokens.sequences) if known is None else known).cpu().numpy()
+        self.tokens, sums = distilled(self.tokens, counts, judged, own, settings.distill)
+        gap, tokens = self.accelerator.reduce(torch.tensor(sums, device=self.accelerator.device).float()).tolist()
+        self._metrics["train"]["distill/kl"].append(-gap / max(1.0, tokens))
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
         """The log-probabilities of the update's sampled tokens, of shape (tokens,). TRL hands them on as they are."""

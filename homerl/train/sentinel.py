@@ -78,10 +78,12 @@ class UpdateSignal:
 @dataclass
 class Sentinel:
     """Counts for how many updates in a row each cause has held. `trained` are metrics of the newest optimizer update, which
-    are watched with those of the next rollouts.
+    are watched with those of the next rollouts. A policy that is `taught` learns without any credit, so to have none is no
+    cause.
     """
 
     settings: SentinelSettings
+    taught: bool = False
     held: dict[str, int] = field(default_factory=dict)
     trained: dict[str, float] = field(default_factory=dict)
 
@@ -100,7 +102,8 @@ class Sentinel:
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
                 "sentinel/zero_advantage", 0.0
             )
-            > settings.max_zero_advantage,
+            > settings.max_zero_advantage
+            and not self.taught,
             "no rollouts: nearly every group was dropped (the user simulator, a server or the world fails)": metrics.get(
                 "sentinel/dropped_groups", 0.0
             )

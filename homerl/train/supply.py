@@ -4,9 +4,9 @@ Invariants:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
-- A group without signal (the returns of those that count do not vary) is replaced as soon as its last episode ends,
-  by the next of the blueprints that it was drawn with. A group that is still without signal has advantage 0, so only a KL
-  term or an entropy bonus trains on it.
+- A group without signal (the returns of those that count do not vary, and there is no teacher) is replaced as soon as its
+  last episode ends, by the next of the blueprints that it was drawn with. A group that is still without signal has advantage
+  0, so only a KL term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
 """
 
@@ -123,7 +123,7 @@ class Supply:
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.made]
             tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
-            if teaches([rollout.credit_input for rollout in rollouts]):
+            if self.settings.distill or teaches([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
 

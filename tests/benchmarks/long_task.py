@@ -46,11 +46,11 @@ DEMONSTRATIONS, EPOCHS = 2400, 9.0  # with three epochs, the model had not begun
 DONE: Message = {"role": "assistant", "content": "Done."}
 
 
-def make(split: str, seed: int) -> Blueprint:
+def make(split: str, seed: int, wishes: int = WISHES) -> Blueprint:
     """The blueprint of a seed."""
     rng = random.Random(f"long {split} {seed}")
-    devices = _draw(rng, WISHES + 2)
-    intents = tuple(_wish(i, did) for i, did in enumerate(rng.sample(devices, WISHES), 1))
+    devices = _draw(rng, wishes + 2)
+    intents = tuple(_wish(i, did) for i, did in enumerate(rng.sample(devices, wishes), 1))
     return Blueprint(
         id=f"{split}-{seed}", seed=seed, split=split, profile=sample_profile(rng, split), scene="", home=_home(devices),
         intents=intents,
@@ -91,19 +91,19 @@ def _home(devices: Sequence[str]) -> dict[str, Any]:
 
 
 class Demonstrator:
-    """Follows the plan and says that it is done; every fourth wish it only claims to have met."""
+    """Follows the plan and says that it is done; a share `slip` of the wishes it only claims to have met."""
 
     name = "demonstrator"
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, slip: float = SLIP) -> None:
+        self.seed, self.slip = seed, slip
 
     async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         """One message."""
         rng = random.Random(f"{self.seed} {len(episode.messages)}")
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         told = episode.messages[-1]["role"] == "user"
-        acts = episode.messages[-1]["content"].startswith("refused") or (told and rng.random() >= SLIP)
+        acts = episode.messages[-1]["content"].startswith("refused") or (told and rng.random() >= self.slip)
         return [Reply(pyexec_message(intent.plan[0].code) if acts else DONE)]
 
 

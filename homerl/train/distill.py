@@ -1,0 +1,162 @@
+"""Distillation on the policy's own tokens (`rlve.distill`): a teacher says how likely it finds what the policy sampled.
+
+For each token that the policy π sampled, the gap
+
+    d = log π_teacher(token | what comes before it) - log π(token | what comes before it)
+
+is added to the token's advantage: A = v A_credit + w d, with v `reward` and w `weight`. The gap is a constant to the
+gradient. So the expectation of d ∇ log π over the policy's samples is the negative gradient of KL(π ‖ π_teacher), the
+reverse divergence, at each place that the policy itself comes to. Nothing is sampled from the teacher. This is on-policy
+distillation (GKD, arXiv 2306.13649; MiniLLM, arXiv 2306.08543). Difference: a token is judged by its own gap alone.
+
+Invariants: teacher and policy read the same ids, so another tokenizer is refused by name; the teacher is never trained; a
+rollout that does not count is not taught; a gap that cannot be told (NaN) is 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from envs.documents import InputError
+from homerl.llm.endpoint import endpoint_of
+from homerl.llm.settings import EndpointSettings
+from homerl.play.faults import InfraError, RequestRefused
+from homerl.train.common import load_policy, with_kernels
+from homerl.train.packing.families import why_alone
+from homerl.train.packing.rows import TokenSequence
+from homerl.train.packing.updates import PackedUpdates
+from homerl.train.recipe import DistillSettings, RLVERecipe
+from homerl.train.tensors import SampledTokens
+from homerl.train.watchdog import Stalled
+from homerl.users.make import check_key
+
+AT_ONCE = 64  # requests of a rank
+PROBED = 256  # ids whose words an endpoint is asked for, besides the special ones
+KIN = "choose a teacher of the policy's own family, with the same tokenizer"
+
+
+class Teacher(Protocol):
+    """Judges tokens. All ranks ask together, each for its own, since a teacher's weights may be in shards."""
+
+    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,); NaN if unknown."""
+
+
+def teacher_of(recipe: RLVERecipe, trainer: Any) -> Teacher | None:
+    """The teacher of a recipe; None without `distill`. Raises `InputError` if it has another tokenizer than the policy."""
+    settings, tokenizer = recipe.rlve.distill, trainer.processing_class
+    if settings is None:
+        return None
+    if settings.endpoint is not None:
+        return EndpointTeacher(settings.endpoint, tokenizer)
+    return LocalTeacher(str(settings.model), recipe, tokenizer, trainer)
+
+
+class LocalTeacher:
+    """A frozen model beside the policy, in the policy's number format and at the temperature of its samples."""
+
+    def __init__(self, name: str, recipe: RLVERecipe, tokenizer: Any, trainer: Any) -> None:
+        from trl.trainer.utils import add_fused_lm_head
+
+        refuse_other_words(name, tokenizer)
+        model = with_kernels(load_policy(recipe.model, name), recipe).eval().requires_grad_(False)
+        add_fused_lm_head(model, temperature=recipe.rlve.temperature)
+        half, alone = recipe.model.dtype != "float32", why_alone(model.config.to_dict())
+        self.updates = PackedUpdates(trainer.accelerator, trainer.updates.budget, recipe.model.attention, half, alone)
+        self.model = _prepared(model, trainer)
+
+    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+        """One pass without gradients over the sequences, packed as those of the policy."""
+        return self.updates.scores(self.model, sequences).cpu().numpy()
+
+
+class EndpointTeacher:
+    """A model behind `/v1/completions`, asked with `echo` and `logprobs` for prompts of token ids, as vLLM answers them."""
+
+    def __init__(self, settings: EndpointSettings, tokenizer: Any) -> None:
+        check_key(settings)
+        self.endpoint, self.url = endpoint_of(settings), ", ".join(settings.urls)
+        asyncio.run(self._refuse_other_words(tokenizer))
+
+    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+        """One request for each sequence that has targets."""
+        return asyncio.run(self._every(sequences))
+
+    async def _every(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def one(sequence: TokenSequence) -> np.ndarray:
+            if not len(sequence.targets):
+                return np.zeros(0)
+            async with free:
+                found = (await self._echo(sequence.ids.tolist())).token_logprobs
+            return np.array([math.nan if p is None else p for p in found[: len(sequence.ids)]])[sequence.targets]
+
+        return np.concatenate([np.zeros(0), *await asyncio.gather(*map(one, sequences))])
+
+    async def _echo(self, ids: list[int]) -> Any:
+        """What the server says of each id of a prompt, and of one more token: `tokens` and `token_logprobs`."""
+        more = {"return_token_ids": True, "return_tokens_as_token_ids": False}  # vLLM echoes ids only if it returns them
+        try:
+            answer = await self.endpoint.complete(ids, echo=True, logprobs=0, max_tokens=1, temperature=1.0, extra_body=more)
+        except RequestRefused as error:
+            remedy = "serve it with vLLM, as long a context as `max_episode_tokens`, and the policy's tokenizer"
+            raise InputError(f"the teacher refuses what it is asked: {error}", "rlve.distill.endpoint", remedy) from error
+        except InfraError as error:
+            raise Stalled(f"the teacher at {self.url} gave no answer: {error}") from error
+        found = answer.choices[0].logprobs
+        if found is None or len(found.token_logprobs or ()) < len(ids) or len(found.tokens or ()) < len(ids):
+            what, remedy = f"{self.url} gives no log-probabilities of a prompt", "serve the teacher with vLLM"
+            raise InputError(what, "rlve.distill.endpoint", remedy)
+        return found
+
+    async def _refuse_other_words(self, tokenizer: Any) -> None:
+        """Ask for the words of ids from all over the vocabulary, which must be the policy's."""
+        known = sorted(tokenizer.get_vocab().values())
+        ids = sorted({*known[:: max(1, len(known) // PROBED)], known[-1], *tokenizer.get_added_vocab().values()})
+        for number, said in zip(ids, (await self._echo(ids)).tokens, strict=False):
+            own = tokenizer.decode([number])
+            if "\ufffd" not in own and said.strip() != own.strip():  # part of a character has no words
+                what = f"{self.url} has another tokenizer than the policy: token {number} is {said!r}, not {own!r}"
+                raise InputError(what, "rlve.distill.endpoint", KIN)
+
+
+def refuse_other_words(name: str, tokenizer: Any) -> None:
+    """Raise `InputError` if the tokenizer of a model does not give each token the id that the policy's does."""
+    from transformers import AutoTokenizer
+
+    own, other = tokenizer.get_vocab(), AutoTokenizer.from_pretrained(name).get_vocab()
+    differing = [word for word in sorted({*own, *other}) if own.get(word) != other.get(word)]
+    if differing:
+        what = f"{name} has another tokenizer than the policy: {len(differing)} tokens differ, such as {differing[0]!r}"
+        raise InputError(what, "rlve.distill.model", KIN)
+
+
+def distilled(
+    tokens: SampledTokens, counts: Sequence[bool], teacher: np.ndarray, policy: np.ndarray, settings: DistillSettings
+) -> tuple[SampledTokens, np.ndarray]:
+    """The tokens with the advantages that the teacher makes of them; and the sum of gaps and the number of tokens, (2,).
+
+    `teacher` and `policy` are log-probabilities of the sampled tokens, of shape (tokens,). `counts` tells which rollouts do.
+    """
+    taught = np.repeat(np.asarray(counts, dtype=bool), tokens.counts) & np.isfinite(teacher) & np.isfinite(policy)
+    gaps = np.where(taught, teacher - policy, 0.0)
+    advantages = settings.reward * tokens.advantages + settings.weight * gaps
+    return replace(tokens, advantages=advantages), np.array([gaps.sum(), taught.sum()])
+
+
+def _prepared(model: Any, trainer: Any) -> Any:
+    """The model on the trainer's devices, in shards where the policy is."""
+    from trl.models import prepare_deepspeed, prepare_fsdp
+
+    if trainer.is_deepspeed_enabled:
+        return prepare_deepspeed(model, trainer.accelerator)
+    if trainer.is_fsdp_enabled:
+        return prepare_fsdp(model, trainer.accelerator)
+    return trainer.accelerator.prepare_model(model, evaluation_mode=True)
