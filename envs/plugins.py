@@ -22,7 +22,7 @@ from typing import Any
 
 from envs.documents import InputError
 
-KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "engines", "languages")  # languages are data, no modules
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages")  # languages are data, no modules
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
 ABSENT = object()

@@ -1,65 +1,78 @@
-"""The objective of an update on rollouts: the loss of each pass, and the figures that are logged of it."""
+"""The objective of an update on rollouts: the loss of each pass, and the figures that are logged of it.
+
+Invariant: passes of any size add up to the loss of the whole update, as each token's part depends on its own rollout and on
+constants of the update. The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the
+importance ratio to another sampler, the KL divergence and the entropy bonus, which averages over a rank's tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 
-from homerl.train.loss import clipped_shares, token_losses, token_weights
+from homerl.train.losses.contract import Tokens, Totals, rollout_sums
+from homerl.train.losses.registry import loss_of
 from homerl.train.packing.rows import Scores
-from homerl.train.recipe import RLVESettings
-from homerl.train.tensors import SampledTokens, truncated_ratios
+from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
+from homerl.train.tensors import SampledTokens
 
-SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "age", "old")
+SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "age", "old", "masked")
 
 
 class RolloutObjective:
     """Called with the rollouts of a pass and their scores: the loss, and the sums named `SUMS`.
 
-    `stored` is TRL's batch: the number of sampled tokens of all ranks, the log-probabilities of the reference, and those
-    of the policy before the first of several iterations. Where sampler and trainer may differ, truncated ratios weight the
+    `everywhere` is the number of sampled tokens of all `ranks`. `old` and `reference` are log-probabilities of all sampled
+    tokens, of shape (tokens,): those of the policy before the first of several iterations (None if there is one), and those
+    of the model that training starts from (None if `kl` is 0). Where sampler and trainer may differ, ratios weight the
     advantages and the divergences. A token that is older than `async_rollouts` allows has advantage 0; by construction there
     is none.
     """
 
     def __init__(
-        self, tokens: SampledTokens, stored: Mapping[str, Any], settings: RLVESettings, update: int, accelerator: Accelerator
-    ) -> None:
-        self.tokens, self.settings = tokens, settings
+        self, tokens: SampledTokens, settings: RLVESettings, update: int, everywhere: int, ranks: int = 1,
+        device: torch.device | str = "cpu", old: torch.Tensor | None = None, reference: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
+        self.tokens, self.settings, self.loss = tokens, settings, loss_of(settings)
 
         def tensor(values: Any) -> torch.Tensor:
-            return torch.as_tensor(values, dtype=torch.float32, device=accelerator.device)
+            return torch.as_tensor(values, dtype=torch.float32, device=device)
 
         counts = tokens.counts
-        weights = token_weights(counts, settings, int(stored["num_items_in_batch"]), accelerator.num_processes)
-        self.weights = tensor(weights).repeat_interleave(torch.as_tensor(counts, device=accelerator.device))
-        self.bonus = settings.entropy / max(1, sum(counts))
+        totals = Totals(len(counts), sum(counts), everywhere, ranks, settings.max_episode_tokens)
+        weights = tensor([self.loss.weight(count, totals) for count in counts])
+        self.weights = weights[rollout_of(counts).to(device)]
+        self.bonus = settings.entropy / max(1, totals.tokens)
         self.ages = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
         self.advantages = tensor(tokens.advantages) * (self.ages <= settings.async_rollouts)
-        self.sampled = tensor(tokens.logps)
-        self.old, self.reference = stored.get("old_per_token_logps"), stored.get("ref_per_token_logps")
+        self.sampled, self.old, self.reference = tensor(tokens.logps), old, reference
 
     def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a pass, and its sums of shape (10,)."""
+        """The loss of a pass, and its sums of shape (11,)."""
         settings = self.settings
-        at = torch.as_tensor(self.tokens.of(members), device=self.weights.device)
+        device, counts = self.weights.device, self.tokens.counts
+        at = torch.as_tensor(self.tokens.of(members), device=device)
         logps, now = scored.logps.float(), scored.logps.detach().float()
         old = now if self.old is None else self.old[at]
-        ratios = torch.ones_like(now) if settings.exact else truncated_ratios(old, self.sampled[at], settings.ratio_cap)
-        advantages = self.advantages[at] * ratios
-        reference = None if self.reference is None else self.reference[at]
-        losses, divergence, change = token_losses(logps, old, advantages, reference, settings, ratios)
+        rollout = rollout_of([counts[i] for i in members]).to(device)
+        exact = torch.ones_like(now)
+        ratios = exact if settings.exact else sampler_ratios(old, self.sampled[at], rollout, settings)
+        tokens = Tokens(logps, old, self.advantages[at] * ratios, ratios, rollout)
+        found = self.loss.losses(tokens, settings)
+        losses, divergence = found.losses, torch.zeros_like(now)
+        if self.reference is not None:
+            divergence = divergences(tokens, self.reference[at])
+            losses = losses + settings.kl * divergence * ratios
         loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
         fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
+        gap = (old - self.sampled[at]).abs().nan_to_num() * fresh
         each = (
-            torch.ones_like(now), scored.entropy, divergence, fresh, (old - self.sampled[at]).abs().nan_to_num() * fresh,
-            ratios, self.ages[at], self.ages[at] > settings.async_rollouts,
+            exact, scored.entropy, divergence, found.low, found.high, fresh, gap, ratios, self.ages[at],
+            self.ages[at] > settings.async_rollouts, ratios == 0,
         )  # fmt: skip
-        ones, entropy, kl, *rest = (part.detach().float().sum() for part in each)
-        return loss, torch.stack([ones, entropy, kl, *clipped_shares(change.detach(), advantages, settings), *rest])
+        return loss, torch.stack([part.detach().float().sum() for part in each])
 
     def figures(self, sums: list[float]) -> dict[str, float]:
         """The metrics of an update, from the sums of all ranks."""
@@ -74,4 +87,40 @@ class RolloutObjective:
             figures["kl"] = mean["kl"]
         if not self.settings.exact:
             figures |= {"policy/ratio": mean["ratio"], "policy/staleness": mean["age"], "policy/too_old": mean["old"]}
+        if self.settings.ratio_mask is not None:
+            figures["policy/masked"] = mean["masked"]
         return figures
+
+
+def rollout_of(counts: Sequence[int]) -> torch.Tensor:
+    """The number of each token's rollout, of shape (tokens,), from the numbers of their tokens."""
+    return torch.arange(len(counts)).repeat_interleave(torch.tensor(counts, dtype=torch.int64))
+
+
+def divergences(tokens: Tokens, reference: torch.Tensor) -> torch.Tensor:
+    """The KL divergence from the reference at each token (Schulman's k3), of shape (tokens,).
+
+    It is an expectation under the policy, whatever the loss: the ratio's gradient makes that of the divergence unbiased.
+    """
+    gap = reference - tokens.logps
+    return (gap.exp() - gap - 1) * tokens.change
+
+
+def sampler_ratios(
+    trained: torch.Tensor, sampled: torch.Tensor, rollout: torch.Tensor, settings: LossSettings
+) -> torch.Tensor:
+    """π_trainer / π_sampler of each token, between `ratio_floor` and `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
+
+    E_sampler[ratio · f] = E_trainer[f]. The bounds limit the variance; they bias the tokens that they change. If the sampler
+    could not tell a log-probability (NaN), the ratio is 1. Tensors of shape (tokens,).
+    """
+    gaps = torch.nan_to_num(trained - sampled, nan=0.0)
+    ratios = gaps.exp().clamp(settings.ratio_floor, settings.ratio_cap)
+    return ratios if settings.ratio_mask is None else ratios * within(gaps, rollout, settings.ratio_mask)
+
+
+def within(gaps: torch.Tensor, rollout: torch.Tensor, mask: RatioMask) -> torch.Tensor:
+    """Whether the ratio of each token's rollout is within the bounds, of shape (tokens,)."""
+    total = rollout_sums(gaps, rollout)
+    ratio = (total if mask.by == "product" else total / rollout_sums(torch.ones_like(gaps), rollout)).exp()
+    return (ratio >= mask.low) & (ratio <= mask.high)

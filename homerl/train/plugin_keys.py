@@ -1,4 +1,4 @@
-"""The recipe keys of plug-ins (credit modes, engines), which become fields of one model.
+"""The recipe keys of plug-ins (losses, credit modes, engines), which become fields of one model.
 
 Invariants: no two plug-ins define the same key differently; every key has a default, since recipes that choose another
 plug-in leave it out.

@@ -1,7 +1,7 @@
 """Recipes of training: SFT and step-wise RLVE.
 
 Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
-imports torch; no credit mode and no engine is named here, since their keys come from their own files.
+imports torch; no loss, no credit mode and no engine is named here, since their keys come from their own files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
+from homerl.train.losses.registry import loss_of, losses
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.plugin_keys import keys_of
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
@@ -201,20 +202,22 @@ class RolloutSettings(OptimSettings):
     )
 
 
+class RatioMask(Model):
+    """Rollouts that another program sampled too differently: their tokens have no advantage and no KL term."""
+
+    by: Literal["mean", "product"] = Field(
+        "mean", description="The ratio of a rollout: the geometric `mean` over its sampled tokens, or their `product`."
+    )
+    low: float = Field(0.8, ge=0, le=1, description="Smallest ratio of a rollout that is trained on.")
+    high: float = Field(1.25, ge=1, description="Largest ratio of a rollout that is trained on.")
+
+
 class LossSettings(Model):
     """The loss of rollouts, and the engine that samples them."""
 
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
-    epsilon: float = Field(
-        0.2, gt=0, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
-    )
-    epsilon_high: float | None = Field(
-        None, gt=0, description="Clip range of the probability ratio above 1; null is `epsilon`."
-    )
-    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = Field(
-        "dapo", description="How the loss is averaged over tokens and rollouts, as TRL names it."
-    )
+    loss: Literal[tuple(losses())] = Field("dapo", description="What an update on rollouts minimises.")
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
     max_tokens: int = Field(1024, ge=1, description="Most tokens that the policy samples in one step.")
     max_episode_tokens: int = Field(
@@ -232,6 +235,12 @@ class LossSettings(Model):
         ge=1,
         description="Largest importance ratio of trainer to sampler, where the two may differ; larger ones are cut.",
     )
+    ratio_floor: float = Field(
+        0.0, ge=0, le=1, description="Smallest importance ratio of trainer to sampler; smaller ones are raised to it."
+    )
+    ratio_mask: RatioMask | None = Field(
+        None, description="Which rollouts are left out for their importance ratio; null is none."
+    )
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
     )
@@ -240,8 +249,13 @@ class LossSettings(Model):
     )
 
 
-class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, LossSettings), RolloutSettings):
-    """Step-wise RLVE (HomeFlow 3.4.2, Table 9), with the keys of all credit modes (`homerl/train/credit`)."""
+PLUGINS = (*losses().values(), *modes().values())
+
+
+class RLVESettings(LossSettings, *keys_of(PLUGINS, RolloutSettings, LossSettings), RolloutSettings):
+    """Step-wise RLVE (HomeFlow 3.4.2, Table 9), with the keys of all losses and credit modes (`homerl/train/losses`,
+    `homerl/train/credit`).
+    """
 
     @property
     def exact(self) -> bool:
@@ -258,7 +272,7 @@ class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, Los
             raise ValueError(
                 "an endpoint tells log-probabilities at temperature 1: set `temperature` to 1, or give its `model`"
             )
-        for what in mode_of(self).refuse(self):
+        for what in (*loss_of(self).refuse(self), *mode_of(self).refuse(self)):
             raise ValueError(what)
         if self.curriculum.prefix and mode_of(self).forks(self):
             raise ValueError(

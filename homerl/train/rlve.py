@@ -116,9 +116,6 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         top_k=0,
         beta=settings.kl,
         entropy_coef=settings.entropy,
-        epsilon=settings.epsilon,
-        epsilon_high=settings.epsilon_high,
-        loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
         model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # for TRL's reference model
@@ -264,9 +261,11 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         model.train()  # TRL keeps metrics by mode
         if self._step % self.num_iterations == 0 or self._buffered_inputs is None:
             self._buffered_inputs = self._generate_and_score_completions(inputs)
+        stored, state = self._buffered_inputs, self.accelerator
         objective = RolloutObjective(
-            self.tokens, self._buffered_inputs, self.recipe.rlve, self.state.global_step, self.accelerator
-        )
+            self.tokens, self.recipe.rlve, self.state.global_step, int(stored["num_items_in_batch"]), state.num_processes,
+            state.device, stored.get("old_per_token_logps"), stored.get("ref_per_token_logps"),
+        )  # fmt: skip
         self._step += 1
         loss, sums = self.updates.train(model, self.tokens.sequences, objective, self._check)
         self._record(objective.figures(self.accelerator.reduce(sums).tolist()))

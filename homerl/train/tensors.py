@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.rollout import Rollout
@@ -79,12 +78,3 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions),
         np.repeat(np.arange(len(steps)), steps),
     )  # fmt: skip
-
-
-def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(π_trainer / π_sampler, cap) for each token (truncated importance sampling).
-
-    E_sampler[ratio · f] = E_trainer[f]. The cap bounds the variance; it biases the tokens that it truncates. If the
-    sampler could not tell a log-probability (NaN), the ratio is 1.
-    """
-    return torch.exp(torch.nan_to_num(trained - sampled, nan=0.0)).clamp(max=cap)

@@ -36,7 +36,7 @@ from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
-from homerl.train.tensors import SampledTokens, sampled_tokens, truncated_ratios
+from homerl.train.tensors import SampledTokens, sampled_tokens
 from homerl.worlds.registry import restored
 
 SETTINGS = {
@@ -356,11 +356,8 @@ def test_rollouts_that_flow_are_never_older_than_the_bound_and_none_is_lost(reci
 
 
 def objective_of(tokens: SampledTokens, update: int, before: torch.Tensor | None = None, **rlve_settings: Any):
-    from accelerate import Accelerator
-
     settings = RLVESettings.model_validate({"kl": 0.0, "loss": "dapo", **rlve_settings})
-    stored = {"num_items_in_batch": sum(tokens.counts)} | ({} if before is None else {"old_per_token_logps": before})
-    return RolloutObjective(tokens, stored, settings, update, Accelerator(cpu=True))
+    return RolloutObjective(tokens, settings, update, sum(tokens.counts), old=before)
 
 
 def of_versions(*versions: int) -> SampledTokens:
@@ -398,11 +395,6 @@ def test_the_gap_to_the_sampler_is_not_what_further_iterations_learn():
     objective = objective_of(of_versions(0), 0, before=torch.tensor([-1.02, -1.5]), iterations=2)
     _, sums = objective([0], Scores(torch.tensor([-0.5, -3.5], requires_grad=True), torch.zeros(2), None))
     assert objective.figures(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
-
-
-def test_ratios_by_hand():
-    trained, sampled = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -3.0, float("nan")])
-    assert truncated_ratios(trained, sampled, cap=2.0).tolist() == [pytest.approx(math.exp(0.5)), 2.0, 1.0]
 
 
 def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):

@@ -1,0 +1,11 @@
+"""Losses: what an update on rollouts minimises. They take log-probabilities and advantages of tokens.
+
+Each file defines one loss as `LOSS` (`contract.py`), with its derivation. `rlve.loss` chooses one by name (`registry.py`).
+Folders in the environment variable HOMERL_LOSSES (separated as in PATH) are searched too.
+"""
+
+from __future__ import annotations
+
+from envs.plugins import added_folders
+
+__path__ += added_folders("losses")

@@ -1,0 +1,56 @@
+"""PPO's clipped ratio, which most losses minimise, and the ways in which they average it.
+
+A token's loss is -min(c A, clip(c, 1 - ε, 1 + ε') A), with its advantage A and the change c of its probability since the
+rollouts were played. In the first optimizer step on rollouts c is 1, and the gradient is that of -A log p.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from envs.model import Model
+from homerl.train.losses.contract import Loss, TokenLosses, Tokens, Totals
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ClipKeys(Model):
+    """The recipe keys of losses that clip each token's ratio."""
+
+    epsilon: float = Field(
+        0.2, gt=0, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
+    )
+    epsilon_high: float | None = Field(
+        None, gt=0, description="Clip range of the probability ratio above 1; null is `epsilon`."
+    )
+
+
+def clipped(change: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
+    """The clipped loss of each token; tensors of shape (tokens,)."""
+    losses = -(change * advantages).minimum(change.clamp(1 - below, 1 + above) * advantages)
+    change = change.detach()
+    return TokenLosses(losses, (change < 1 - below) & (advantages < 0), (change > 1 + above) & (advantages > 0))
+
+
+class ClippedLoss(Loss[ClipKeys]):
+    """The base of losses that differ in how they average."""
+
+    keys = ClipKeys
+
+    def losses(self, tokens: Tokens, settings: ClipKeys) -> TokenLosses:
+        """Clip the change of each token's probability."""
+        high = settings.epsilon if settings.epsilon_high is None else settings.epsilon_high
+        return clipped(tokens.change, tokens.advantages, settings.epsilon, high)
+
+
+def by_rollout(count: int, totals: Totals) -> float:
+    """The weight of a token in the mean over rollouts of the mean over each rollout's tokens."""
+    return 1 / (totals.rollouts * max(1, count))
+
+
+def by_token(totals: Totals) -> float:
+    """The weight of a token in the mean over the tokens of all ranks."""
+    return totals.ranks / max(1, totals.everywhere)
