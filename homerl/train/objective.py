@@ -109,7 +109,7 @@ def divergences(tokens: Tokens, reference: torch.Tensor) -> torch.Tensor:
 def sampler_ratios(
     trained: torch.Tensor, sampled: torch.Tensor, rollout: torch.Tensor, settings: LossSettings
 ) -> torch.Tensor:
-    """π_trainer / π_sampler of each token, between `ratio_floor` and `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
+    """π_trainer / π_sampler of each token, from `ratio_floor` to `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
 
     E_sampler[ratio · f] = E_trainer[f]. The bounds limit the variance; they bias the tokens that they change. If the sampler
     could not tell a log-probability (NaN), the ratio is 1. Tensors of shape (tokens,).

@@ -72,7 +72,7 @@ class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
         super().create_accelerator_and_postprocess()
         self._match_adapter()
         numbered_cpu.apply()
-        whole_at_first.forget()  # else TRL would load its reference model in shards
+        whole_at_first.forget()  # else `generate` would wait for other ranks after each token
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 

@@ -40,8 +40,7 @@ class RolloutPrefetcher:
     def take(self, update: int, sync: Callable[[], None]) -> Batch:
         """Return the batch of an update, played and credited.
 
-        `sync` sends this update's weights to the sampler, unless it has them: TRL has sent them already to a sampler of its
-        own. Groups that were begun earlier are waited for before `sync`.
+        `sync` sends this update's weights to the sampler. Groups that were begun earlier are waited for before it.
         """
         early = self.queue.take(update) if self.k and self.first is not None else None
         sync()

@@ -218,6 +218,11 @@ class LossSettings(Model):
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     loss: Literal[tuple(losses())] = Field("dapo", description="What an update on rollouts minimises.")
+    head: Literal["model", "float32"] = Field(
+        "model",
+        description="Number format in which the head computes logits, in training and in engines of transformers: that of "
+        "the `model`, or `float32`, by which log-probabilities are rounded less.",
+    )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
     max_tokens: int = Field(1024, ge=1, description="Most tokens that the policy samples in one step.")
     max_episode_tokens: int = Field(

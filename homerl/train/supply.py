@@ -17,6 +17,8 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
+from statistics import fmean, stdev
 from typing import Any
 
 from homerl.play.beside import begin_group
@@ -28,6 +30,7 @@ from homerl.train.forks import play_forked
 from homerl.train.prefixes import Verified, prefix_of
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
+from rewards.composite import PARTS
 
 
 @dataclass(frozen=True)
@@ -215,6 +218,20 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
         for name, found in sorted(by_part.items())
         for figure in ("success", "progress")
     }
+
+
+def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the policy's own steps earned a rollout, in all (`reward`) and by part (`rewards/PART/...`): the mean and the
+    sample deviation; and how many tokens it sampled.
+    """
+    earned = {name: [fsum(parts[name] for parts in row["parts"][row["made"] :]) for row in rows] for name in PARTS}
+    lengths = [sum(row["lengths"]) for row in rows]
+    figures = {"completions/mean_length": fmean(lengths)}
+    figures |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
+    for name, values in earned.items():
+        figures |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
+    totals = [fsum(values) for values in zip(*earned.values(), strict=True)]
+    return figures | {"reward": fmean(totals), "reward_std": stdev(totals)}
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -13,19 +13,6 @@ from homerl.train.rollout import Rollout
 Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
 
 
-def ledgers(rollouts: Sequence[Rollout]) -> dict[str, list]:
-    """The result of a TRL rollout function: prompts and completions as token ids, log-probabilities, and the mask of
-    sampled ids.
-    """
-    records = [rollout.ledger for rollout in rollouts]
-    return {
-        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in records],
-        "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in records],
-        "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in records],
-        "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in records],
-    }
-
-
 @dataclass(frozen=True)
 class SampledTokens:
     """The sampled tokens of a rank's rollouts, in their order; arrays of shape (tokens,).

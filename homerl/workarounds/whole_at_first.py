@@ -27,7 +27,7 @@ def unsharded() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Load models unsharded from now on, such as TRL's reference model."""
+    """Load models unsharded from now on, and let each rank generate by itself."""
     from transformers.integrations import deepspeed as integration
 
     integration.unset_hf_deepspeed_config()

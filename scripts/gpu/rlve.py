@@ -17,7 +17,6 @@ from gpu.weights import random_model
 NAME, SIZE = "rlve_8b_lora", "Qwen3-8B"
 GROUP = 8
 UPDATES = 3  # one to warm up, one that is timed, one that is profiled
-RECORDED = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
 
 
 def blueprints(machine: Machine) -> int:
@@ -47,20 +46,19 @@ def ours(machine: Machine) -> dict[str, Any]:
     from homerl.train.phases import SHARES
     from homerl.train.rlve import RLVETrainer, train_rlve
 
-    asked, roll = asked_for(machine), RLVETrainer.roll
+    asked, play = asked_for(machine), RLVETrainer.play
 
-    def recorded(prompts: list[str], trainer: Any) -> dict[str, list[Any]]:
-        played = roll(prompts, trainer)
-        returns = [sum(parts.values()) for parts in played["reward_parts"]]
-        machine.keep("rollouts", {key: played[key] for key in RECORDED} | {"returns": returns})
-        return played
+    def recorded(trainer: Any, update: int) -> Any:
+        batch = play(trainer, update)
+        machine.keep("rollouts", as_trl_has_it([rollout for rollout, _ in batch.mine()]))
+        return batch
 
     with watching(machine, 1, UPDATES) as watch:
-        RLVETrainer.roll = staticmethod(watch.rolling(recorded))
+        RLVETrainer.play = watch.rolling(recorded)
         try:
             train_rlve(asked)
         finally:
-            RLVETrainer.roll = staticmethod(roll)
+            RLVETrainer.play = play
     timed = updates(asked.out)[1]
     shutil.rmtree(asked.out)
     seconds = timed["time/seconds"]
@@ -70,6 +68,17 @@ def ours(machine: Machine) -> dict[str, Any]:
         "logp_gap": timed["sentinel/logp_gap"],
         "engine": asked.rlve.engine.kind, "predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny)),
     }  # fmt: skip
+
+
+def as_trl_has_it(rollouts: list[Any]) -> dict[str, list[Any]]:
+    """What a rollout function of TRL returns: token ids, log-probabilities and the mask of sampled ids, with the returns."""
+    records = [rollout.ledger for rollout in rollouts]
+    parts = {"completion_ids": "ids", "logprobs": "logprobs", "env_mask": "mask"}
+    return {
+        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in records],
+        **{name: [getattr(one, own)[one.prompt_length :] for one in records] for name, own in parts.items()},
+        "returns": [sum(rollout.rewards[rollout.made :]) for rollout in rollouts],
+    }
 
 
 def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:

@@ -3,17 +3,21 @@ server that speaks vLLM's dialect of completions, and errs in all ways."""
 
 import asyncio
 import copy
+import inspect
 import json
 import math
 import os
 import threading
 import time
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
@@ -21,6 +25,7 @@ from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.preflight import _engine
+from homerl.train.engines import synced
 from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.registry import engine_of
 from homerl.train.engines.server import Server, freezes_requests
@@ -200,19 +205,21 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
 # Weights
 
 
-def sending(send, update: int, wait=lambda: None) -> SimpleNamespace:
-    """A trainer at an update, as far as engines ask for it."""
-    accelerator = SimpleNamespace(wait_for_everyone=wait, is_main_process=True)
-    generation = SimpleNamespace(sync_weights=send, _iter_named_params=dict, model=None)
-    state = SimpleNamespace(global_step=update)
-    return SimpleNamespace(vllm_generation=generation, state=state, accelerator=accelerator)
+@pytest.fixture
+def sending(monkeypatch) -> Callable[..., SimpleNamespace]:
+    """Makes a trainer, as far as engines know it, whose weights are sent by a stand-in of TRL's object."""
+
+    def make(send: Callable[[], Any], wait: Callable[[], Any] = lambda: None) -> SimpleNamespace:
+        monkeypatch.setattr(synced, "generation", lambda trainer, **options: SimpleNamespace(sync_weights=send))
+        return SimpleNamespace(accelerator=SimpleNamespace(wait_for_everyone=wait, is_main_process=True))
+
+    return make
 
 
-def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version(tmp_path, engine):
-    """TRL's sync is held back until the request that is under way has its answer, and others wait for it, on all ranks."""
+def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version(tmp_path, engine, sending):
+    """A sync is held back until the request that is under way has its answer, and others wait for it, on all ranks."""
     order: list[str] = []
-    trainer = sending(lambda: order.append("weights"), 3, lambda: order.append("all ranks"))
-    generation = trainer.vllm_generation
+    trainer = sending(lambda: order.append("weights"), lambda: order.append("all ranks"))
     with VLLM() as server:
         asked = engine(server)
         asked.attach(trainer, Phases(tmp_path))
@@ -228,7 +235,7 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
         thread.start()
         while not server.requests:
             time.sleep(0.005)
-        syncing = threading.Thread(target=generation.sync_weights)
+        syncing = threading.Thread(target=asked.sync, args=[3])
         syncing.start()
         time.sleep(0.05)
         assert order == [] and syncing.is_alive()
@@ -271,10 +278,10 @@ class Freezing(VLLM):
 FROZEN = ["/pause?mode=keep", "/reset_prefix_cache?reset_running_requests=true", "weights", "/resume"]
 
 
-def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_path, engine):
+def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_path, engine, sending):
     """The request ends after the sync, which would wait for it otherwise, and names the weights with which it began."""
     order: list[str] = []
-    trainer = sending(lambda: order.append("weights"), 3, lambda: order.append("all ranks"))
+    trainer = sending(lambda: order.append("weights"), lambda: order.append("all ranks"))
     with Freezing(order) as server:
         asked = engine(server)
         asked.attach(trainer, Phases(tmp_path))
@@ -285,7 +292,7 @@ def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_pat
             running = asyncio.create_task(asked.sample([1]))
             while not server.requests:
                 await asyncio.sleep(0.005)
-            await asyncio.to_thread(trainer.vllm_generation.sync_weights)
+            await asyncio.to_thread(asked.sync, 3)
             assert not running.done()
             server.held.clear()
             return [await running, await asked.sample([2])]
@@ -295,7 +302,7 @@ def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_pat
     assert [sample.version for sample in found] == [2, 3]
 
 
-def test_frozen_requests_go_on_though_the_weights_did_not_arrive(tmp_path, engine):
+def test_frozen_requests_go_on_though_the_weights_did_not_arrive(tmp_path, engine, sending):
     order: list[str] = []
 
     def gone():
@@ -304,18 +311,18 @@ def test_frozen_requests_go_on_though_the_weights_did_not_arrive(tmp_path, engin
 
     with Freezing(order) as server:
         asked = engine(server)
-        asked.attach(sending(gone, 3), Phases(tmp_path))
+        asked.attach(sending(gone), Phases(tmp_path))
         with pytest.raises(Stalled, match="takes no weights: reset by peer"):
             asked.sync(3)
     assert order == FROZEN
 
 
 @pytest.mark.parametrize("parameters", [("mode",), ("reset_running_requests",)])
-def test_a_server_that_would_keep_old_caches_is_not_asked_to_freeze(tmp_path, engine, parameters):
+def test_a_server_that_would_keep_old_caches_is_not_asked_to_freeze(tmp_path, engine, sending, parameters):
     order: list[str] = []
     with Freezing(order, parameters) as server:
         asked = engine(server)
-        asked.attach(sending(lambda: order.append("weights"), 3), Phases(tmp_path))
+        asked.attach(sending(lambda: order.append("weights")), Phases(tmp_path))
         asked.sync(3)
     assert order == ["weights"] and not freezes_requests("http://127.0.0.1:9")
 
@@ -337,10 +344,10 @@ vllm:external_prefix_cache_hits_total{engine="0",model_name="tiny"} 77.0
 """
 
 
-def test_the_share_of_cached_prompts_is_that_since_the_last_report(tmp_path, engine):
+def test_the_share_of_cached_prompts_is_that_since_the_last_report(tmp_path, engine, sending):
     with Freezing([], metrics=METRICS) as server:
         asked = engine(server)
-        asked.attach(sending(lambda: None, 3), Phases(tmp_path))
+        asked.attach(sending(lambda: None), Phases(tmp_path))
         assert asked.metrics() == {"policy/prefix_hits": 0.6}
         assert asked.metrics() == {}, "nothing was asked since"
         server.metrics = METRICS.replace("1600.0", "1700.0").replace("1200.0", "1225.0")
@@ -372,45 +379,83 @@ def test_an_adapter_is_merged_for_the_sampler_and_the_base_stays_as_it_was(model
     assert sum((found[name] != before[name]).any().item() for name in found) > 10
 
 
-def test_merged_weights_go_as_they_were_though_they_are_packed_late(tmp_path, engine):
-    """As TRL has it with adapters: merged while it names them, and as before once it has named all."""
-    weight, packed = torch.zeros(3), []
+@pytest.fixture
+def trl_sends(monkeypatch) -> Callable[..., tuple[Any, list]]:
+    """TRL's own object without the vLLM that it drives, and what it sends to a server; `gather` is around each weight."""
+    from trl.generation.vllm_generation import VLLMGeneration
 
-    def named():
-        weight.fill_(1.0)
-        yield "weight", weight
-        weight.zero_()
+    def make(model, gather: Any = nullcontext) -> tuple[Any, list]:
+        sent: list = []
 
-    trainer = sending(lambda: packed.extend(trainer.vllm_generation._iter_named_params()), 3)
-    trainer.vllm_generation._iter_named_params = named
-    with VLLM() as server:
-        asked = engine(server)
-        asked.attach(trainer, Phases(tmp_path))
-        asked.sync(3)
-    assert [(name, found.tolist()) for name, found in packed] == [("weight", [1.0, 1.0, 1.0])] and not weight.any()
+        def client(self):
+            self._dist = SimpleNamespace(is_fsdp=False, gather_params=gather)
+            self.vllm_client = SimpleNamespace(
+                update_named_params=lambda told, named: sent.append((told, list(named))), reset_prefix_cache=lambda: None
+            )
 
+        monkeypatch.setattr(VLLMGeneration, "_init_vllm", client)
+        trainer = SimpleNamespace(model=model, accelerator=Accelerator(cpu=True), processing_class=None)
+        return synced.generation(
+            trainer, mode="server", server_base_url="http://a:1", group_port=1, server_timeout=1.0
+        ), sent
 
-def test_weights_that_trl_has_not_sent_are_sent_before_a_last_evaluation(tmp_path, engine):
-    sent: list[int] = []
-    trainer = sending(lambda: sent.append(trainer.state.global_step), 3)
-    with VLLM() as server:
-        asked = engine(server)
-        asked.attach(trainer, Phases(tmp_path))
-        trainer.vllm_generation.sync_weights()  # TRL's, before the update's episodes
-        asked.sync(3)
-        assert sent == [3]
-        trainer.state.global_step = 4
-        asked.sync(4)
-        assert sent == [3, 4] and asked.version == 4
+    return make
 
 
-def test_a_server_that_takes_no_weights_stops_the_run_and_is_named(tmp_path, engine):
+def test_trl_sends_each_weight_as_it_was_though_it_is_packed_late(model, trl_sends):
+    """ZeRO-3 lets go of a weight when the next one is named, and vLLM packs several into a buffer."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    whole = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+    @contextmanager
+    def gathered(weights):
+        kept = [weight.detach().clone() for weight in weights]
+        yield
+        for weight, was in zip(weights, kept, strict=True):
+            weight.data.zero_()
+            weight.data = was
+
+    generation, sent = trl_sends(copy.deepcopy(model), gathered)
+    late = dict(list(VLLMGeneration._iter_named_params(generation)))
+    assert any(not torch.equal(late[name], whole[name]) for name in whole), "TRL names weights that stay: send no copies"
+    generation.sync_weights()
+    [(told, packed)] = sent
+    assert told == [(name, "float32", list(weight.shape)) for name, weight in whole.items()]
+    assert all(torch.equal(found, whole[name]) for name, found in packed) and len(packed) == len(whole)
+
+
+def test_trl_sends_an_adapter_merged_and_leaves_the_base_as_it_was(model, trl_sends):
+    """TRL merges it in place, and takes it out again with a trace in half precision."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    def adapted():
+        torch.manual_seed(0)
+        policy = get_peft_model(copy.deepcopy(model).to(torch.bfloat16), LoraConfig(r=4, target_modules="all-linear"))
+        for name, weight in policy.named_parameters():
+            if "lora_" in name:
+                weight.data = weight.data.float().normal_(0, 0.1).to(weight.dtype)
+        return policy, {name: weight.clone() for name, weight in policy.named_parameters()}
+
+    def changed(policy, before) -> int:
+        return sum(not torch.equal(weight, before[name]) for name, weight in policy.named_parameters())
+
+    policy, before = adapted()
+    theirs = [name for name, _ in VLLMGeneration._iter_named_params(trl_sends(policy)[0])]
+    assert changed(policy, before), "TRL takes an adapter out of its base without a trace: let it merge"
+    policy, before = adapted()
+    generation, sent = trl_sends(policy)
+    generation.sync_weights()
+    assert [name for name, _ in sent[0][1]] == theirs and not changed(policy, before)
+
+
+def test_a_server_that_takes_no_weights_stops_the_run_and_is_named(tmp_path, engine, sending):
     def gone():
         raise ConnectionRefusedError("connection refused")
 
     with VLLM() as server:
         asked = engine(server)
-        asked.attach(sending(gone, 3), Phases(tmp_path))
+        asked.attach(sending(gone), Phases(tmp_path))
         with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
             asked.sync(3)
 
@@ -498,14 +543,12 @@ def colocated(tokenizer, monkeypatch):
     llm = SimpleNamespace(
         llm_engine=Engine(), wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep")
     )
-    generation = SimpleNamespace(
-        model=None, llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False
-    )
-    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=4))
+    made = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False)
+    monkeypatch.setattr(synced, "generation", lambda trainer, **options: made)
     monkeypatch.setattr(Colocated, "_parameters", lambda self: None)
     engine = Colocated(tokenizer, 16, 1.0, sleep=True)
-    engine.attach(trainer, Phases(Path(os.devnull)))
-    return engine, generation, calls
+    engine.attach(SimpleNamespace(), Phases(Path(os.devnull)))
+    return engine, made, calls
 
 
 def test_requests_join_and_leave_the_running_batch_one_by_one(colocated):
@@ -535,8 +578,8 @@ def test_the_share_of_cached_prompts_is_that_of_all_requests_since_the_last_repo
 
 
 def test_memory_is_given_back_and_weights_brought_anew(colocated):
-    engine, generation, calls = colocated
-    generation.sync_weights()
+    engine, _, calls = colocated
+    engine.sync(4)
     with engine.awake():
         sampled(engine, [1, 2])
     with engine.awake():
@@ -555,14 +598,14 @@ def test_what_breaks_in_the_engine_reaches_who_waits(colocated, monkeypatch):
 
 
 def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenizer):
-    """TRL puts a `forward` on the model that no copy may inherit, since it runs the model that it was put on."""
+    """The head that the trainer gets afterwards runs the model that it was put on."""
     from trl.trainer.utils import add_fused_lm_head
 
     trained = copy.deepcopy(model)
-    add_fused_lm_head(trained)
     accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False)
     engine = Snapshot(tokenizer, 8, 1.0, 4)
     engine.attach(SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), Phases(Path(os.devnull)))
+    add_fused_lm_head(trained)
     engine.sync(0)
     torch.manual_seed(0)
     [before] = sampled(engine, [5, 6, 7])
@@ -643,18 +686,13 @@ def test_the_recipe_chooses(tokenizer):
         EngineSettings(kind="server")
 
 
-def test_trl_is_told_of_the_engines_whose_weights_it_sends():
-    """TRL's own configuration has every argument."""
-    import dataclasses
+def test_trls_object_takes_what_engines_give_it(tokenizer):
+    """Each option is an argument of `VLLMGeneration`."""
+    from trl.generation.vllm_generation import VLLMGeneration
 
-    from trl import GRPOConfig
-
-    def asked_of(**settings):
-        recipe = RLVESettings(**settings)
-        return engine_of(recipe).arguments(recipe)
-
-    known = {field.name for field in dataclasses.fields(GRPOConfig)}
-    for engine in ({"kind": "vllm"}, {"kind": "server", "url": "http://a:1"}):
-        asked = asked_of(engine=engine)
-        assert asked["use_vllm"] and asked.keys() <= known, json.dumps(asked)
-    assert asked_of() == {} == asked_of(engine={"kind": "continuous"})
+    known = inspect.signature(VLLMGeneration).parameters.keys()
+    with served() as url:
+        for engine in ({"kind": "vllm"}, {"kind": "server", "url": url}):
+            recipe = RLVESettings(engine=engine)
+            asked = engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False).transfer
+            assert asked and asked.keys() <= known

@@ -1,4 +1,4 @@
-"""The contract with TRL, on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
+"""RLVE on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
 
 import json
 import math
@@ -92,10 +92,9 @@ def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, SampledTokens, list
     seen: list = []
 
     class Watched(RLVETrainer):
-        def _generate_and_score_completions(self, inputs):
-            output = super()._generate_and_score_completions(inputs)
+        def _report(self, batch):
+            super()._report(batch)
             seen.append((self, self.tokens, list(self.rollouts)))
-            return output
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
     return seen
@@ -200,7 +199,7 @@ def test_passes_change_nothing_in_what_is_learned(recipe, tmp_path):
 def test_rollouts_that_do_not_divide_over_processes_are_refused(recipe, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(ValueError, match=r"^rlve.blueprints_per_update: 3 blueprints x group 4 = 12 rollouts"):
-        rlve.grpo_arguments(recipe(blueprints_per_update=3))
+        rlve.training_arguments(recipe(blueprints_per_update=3))
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
@@ -457,23 +456,22 @@ async def sample(self, prompt):
 TransformersEngine.sample = sample
 
 class Watched(rlve.RLVETrainer):
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
+    def _report(self, batch):
+        super()._report(batch)
         starts = self.tokens.starts
         rows = [self.tokens.advantages[start:end].tolist() for start, end in zip(starts, starts[1:])]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
         seen.append([ids, rows])
         (recipe.out / f"seen_{rank}.json").write_text(json.dumps(seen))
-        return output
 
-def plain_descent(recipe, made=rlve.grpo_arguments):
+def plain_descent(recipe, made=rlve.training_arguments):
     # Where a gradient is 0 but for rounding, Adam would step by its sign.
     arguments = made(recipe)
     arguments.optim = "sgd"
     return arguments
 
 seen = []
-rlve.RLVETrainer, rlve.grpo_arguments = Watched, plain_descent
+rlve.RLVETrainer, rlve.training_arguments = Watched, plain_descent
 recipe.out.mkdir(parents=True, exist_ok=True)
 rlve.train_rlve(recipe)
 """

@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM
 from homerl.agents.policy import Sample
 from homerl.llm.serve import is_reachable
 from homerl.publish.export import export
+from homerl.train.engines import synced
 from homerl.train.engines.server import Server, freezes_requests
 from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings
@@ -187,23 +188,23 @@ def test_a_server_takes_weights_while_its_requests_wait(server, tmp_path):
     print(f"frozen: prefix hits {[round(share, 2) for share in hits]}")
 
 
-def test_frozen_requests_go_on_where_they_were(server, model, tokenizer, tmp_path):
+def test_frozen_requests_go_on_where_they_were(server, model, tokenizer, tmp_path, monkeypatch):
     """Frozen in the middle, with their caches dropped: every log-probability is that of one plain pass."""
     recipe, served = server
     accelerator = SimpleNamespace(wait_for_everyone=lambda: None, is_main_process=True)
-    generation = SimpleNamespace(sync_weights=lambda: None, _iter_named_params=dict, model=None)
-    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=1), accelerator=accelerator)
+    sends = SimpleNamespace(sync_weights=lambda: None)
+    monkeypatch.setattr(synced, "generation", lambda trainer, **options: sends)
     prompts, across = [[5, 6, 7 + i] for i in range(8)], 0
     with served():
         engine = Server(tokenizer, 400, 1.0, EngineSettings.model_validate(recipe["rlve"]["engine"]))
-        engine.attach(trainer, Phases(tmp_path))
+        engine.attach(SimpleNamespace(accelerator=accelerator), Phases(tmp_path))
 
         async def sample() -> list[Sample]:
             nonlocal across
             tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in prompts]
             for _ in range(4):
                 await asyncio.sleep(0.1)
-                await asyncio.to_thread(generation.sync_weights)
+                await asyncio.to_thread(engine.sync, 1)
                 across += not all(task.done() for task in tasks)
             return await asyncio.gather(*tasks)
 

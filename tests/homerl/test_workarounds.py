@@ -2,7 +2,6 @@
 has found a library that needs its patch no more."""
 
 import ast
-import copy
 import gc
 import importlib
 import importlib.util
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,10 +21,7 @@ import torch
 
 import homerl.workarounds
 from homerl.workarounds import (
-    adapter_merge,
-    fused_head,
     grouped_decoding,
-    late_packing,
     roomy_layer,
     vllm_sleep,
     whole_at_first,
@@ -95,74 +90,6 @@ print(json.dumps(counts))
 # TRL and vLLM
 
 
-def generation(model, gather=None):
-    """TRL's object without the vLLM that it drives; `gather` is around each weight, as under ZeRO-3."""
-    from trl.generation.vllm_generation import VLLMGeneration
-
-    @contextmanager
-    def whole(weights):
-        yield
-
-    made = VLLMGeneration.__new__(VLLMGeneration)
-    made.model, made._dist = model, SimpleNamespace(is_fsdp=False, gather_params=gather or whole)
-    return made
-
-
-def adapted(model):
-    """A model in half precision with an adapter that does something; and its base's weights by name."""
-    from peft import LoraConfig, get_peft_model
-
-    torch.manual_seed(0)
-    policy = get_peft_model(copy.deepcopy(model).to(torch.bfloat16), LoraConfig(r=4, target_modules="all-linear"))
-    for name, weight in policy.named_parameters():
-        if "lora_" in name:
-            weight.data = weight.data.float().normal_(0, 0.1).to(weight.dtype)
-    return policy, {name: weight.clone() for name, weight in policy.named_parameters() if "lora_" not in name}
-
-
-def changed(policy, before) -> int:
-    now = dict(policy.named_parameters())
-    return sum(not torch.equal(now[name], weight) for name, weight in before.items())
-
-
-def test_adapter_merge(model):
-    from homerl.train.engines.synced import merged_weights
-
-    policy, before = adapted(model)
-    sent = {name: weight.clone() for name, weight in generation(policy)._iter_named_params()}
-    assert changed(policy, before), GO + "TRL takes an adapter out of its base without a trace"
-    policy, before = adapted(model)
-    patched = generation(policy)
-    adapter_merge.apply(patched, merged_weights)
-    ours = {name: weight.clone() for name, weight in patched._iter_named_params()}
-    assert not changed(policy, before) and ours.keys() == sent.keys()
-    plain = generation(model)
-    adapter_merge.apply(plain, merged_weights)
-    assert "_iter_named_params" not in vars(plain), "a model without an adapter is TRL's to send"
-
-
-def test_late_packing(model):
-    """ZeRO-3 lets go of a weight when the next one is named."""
-    whole = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    model = copy.deepcopy(model)
-
-    @contextmanager
-    def gathered(weights):
-        kept = [weight.detach().clone() for weight in weights]
-        yield
-        for weight, was in zip(weights, kept, strict=True):
-            weight.data.zero_()
-            weight.data = was
-
-    late = dict(list(generation(model, gathered)._iter_named_params()))
-    lost = [name for name in whole if not torch.equal(late[name], whole[name])]
-    assert lost, GO + "TRL names weights that stay"
-    patched = generation(model, gathered)
-    late_packing.apply(patched)
-    packed = dict(list(patched._iter_named_params()))
-    assert all(torch.equal(packed[name], whole[name]) for name in whole)
-
-
 def test_vllm_sleep():
     from trl.generation.vllm_generation import VLLMGeneration
 
@@ -175,22 +102,6 @@ def test_vllm_sleep():
     with vllm_sleep.awake(made):
         calls.append("samples")
     assert calls == ["weights", "wake kv_cache", "samples", "sleep"] and made._llm_weights_sleeping
-
-
-def test_fused_head(model):
-    from trl.trainer.utils import add_fused_lm_head
-
-    trained = copy.deepcopy(model)
-    fused_head.apply(trained)  # a trainer of another test may have given the session's model its head
-    add_fused_lm_head(trained)
-    ids = torch.arange(3, 9)[None]
-    with torch.no_grad():
-        expected = model(ids).logits
-        twin, mended = copy.deepcopy(trained), copy.deepcopy(trained)
-        fused_head.apply(mended)
-        trained.get_input_embeddings().weight.normal_()
-        assert not torch.equal(twin(ids).logits, expected), GO + "a copy of a model with TRL's head runs its own weights"
-        assert torch.equal(mended(ids).logits, expected)
 
 
 # torch, transformers and accelerate

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes
+from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes, Trained
 from homerl.train.phases import Phases
 
 SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, where it would otherwise take all memory
@@ -36,7 +36,7 @@ class Continuous:
         self._manager: Any = None
         self._names = map(str, itertools.count())
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
+    def attach(self, trainer: Trained, phases: Phases) -> None:
         """Keep the trainer."""
         self.trainer = trainer
 

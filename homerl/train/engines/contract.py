@@ -21,6 +21,17 @@ from homerl.train.phases import Phases
 Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
 
 
+class Trained(Protocol):
+    """What an engine may know of the trainer: `model` is the policy, `model_wrapped` the same in shards or with DDP, once
+    training has begun.
+    """
+
+    accelerator: Any
+    model: Any
+    model_wrapped: Any
+    processing_class: Any  # the tokenizer
+
+
 class TrainedEngine(Engine, Protocol):
     """An engine that samples with the weights in training. `version` is the update whose weights it has.
 
@@ -29,8 +40,8 @@ class TrainedEngine(Engine, Protocol):
 
     version: int
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
-        """Receive the trainer, before training begins."""
+    def attach(self, trainer: Trained, phases: Phases) -> None:
+        """Receive what is trained, before training begins. All ranks call it together."""
 
     def sync(self, version: int) -> None:
         """Take the trainer's current weights, which are those of update `version`. All ranks call it together."""
@@ -96,10 +107,6 @@ class EngineKind(ABC):
     @abstractmethod
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
         """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
-
-    def arguments(self, settings: Any) -> Mapping[str, Any]:
-        """TRL's arguments, if TRL sends the engine its weights."""
-        return {}
 
     def check(self, engine: Any) -> Iterable[str]:
         """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""

@@ -14,7 +14,7 @@ import math
 import os
 import re
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from urllib.error import HTTPError
@@ -24,10 +24,10 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
+from homerl.train.engines.contract import Trained
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
-from homerl.workarounds import late_packing
 
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
 METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
@@ -57,7 +57,8 @@ class Server(Synced):
     ) -> None:
         from homerl.llm.endpoint import Endpoint, Patience
 
-        super().__init__(tokenizer, max_tokens, temperature)
+        own = {"server_base_url": settings.url, "group_port": settings.group_port, "server_timeout": settings.deadline}
+        super().__init__(tokenizer, max_tokens, temperature, own | {"mode": "server"})
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
         self.endpoint = Endpoint([f"{settings.url}/v1"], model or policy_model_name(settings.url), patience)
@@ -69,21 +70,17 @@ class Server(Synced):
             },
         }  # fmt: skip
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
-        """Receive the trainer, and make TRL send copies of the weights.
-
-        vLLM packs several weights into one buffer later. By then ZeRO-3 has freed the originals.
-        """
+    def attach(self, trainer: Trained, phases: Phases) -> None:
+        """Receive what is trained, and ask the server whether it can freeze its requests."""
         from accelerate.utils import broadcast_object_list
 
         super().attach(trainer, phases)
-        late_packing.apply(self.generation)
         [self._freezes] = broadcast_object_list([freezes_requests(self.settings.url)])  # all ranks must agree
 
     def _without_samples(self) -> AbstractContextManager[None]:
         return nullcontext() if self._freezes else super()._without_samples()
 
-    def _send(self, send: Callable[[], None]) -> None:
+    def _send(self) -> None:
         """Send the weights while the server samples nothing. One rank sends; all ranks wait."""
         import torch
 
@@ -92,7 +89,7 @@ class Server(Synced):
             torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
         try:
             with self._frozen():
-                send()
+                super()._send()
         except OSError as error:
             raise Stalled(f"the policy server at {self.settings.url} takes no weights: {error}") from error
         self._wait_for_everyone()
@@ -215,12 +212,6 @@ class PolicyServer(SyncedKind):
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Server:
         """An engine on the recipe's server."""
         return Server(tokenizer, settings.max_tokens, settings.temperature, settings.engine)
-
-    def arguments(self, settings: Any) -> Mapping[str, Any]:
-        """TRL's arguments for a vLLM server."""
-        engine = settings.engine
-        own = {"vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port, "vllm_mode": "server"}
-        return {**super().arguments(settings), **own, "vllm_server_timeout": engine.deadline}
 
     def check(self, engine: Any) -> Iterable[str]:
         """`url` must be given exactly for this engine."""

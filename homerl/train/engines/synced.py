@@ -1,18 +1,17 @@
-"""Base of engines whose weights TRL sends. It reports TRL's sync as a phase, and keeps it apart from running samples."""
+"""Base of engines whose weights TRL sends. It keeps a sync apart from running samples."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, Refusal
+from homerl.train.engines.contract import EngineKind, Refusal, Trained
 from homerl.train.phases import Phases
-from homerl.workarounds import adapter_merge
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +78,7 @@ class PrefixHits:
 def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
 
-    The base stays unchanged to the bit (`workarounds/adapter_merge.py`).
+    The base stays unchanged to the bit.
     """
     import torch
 
@@ -97,41 +96,52 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
             yield name.replace(".base_layer", ""), whole
 
 
-class Synced:
-    """Wraps TRL's `sync_weights`, which TRL calls before the episodes of an update.
+def generation(trainer: Trained, **options: Any) -> Any:
+    """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it.
 
-    `sync` calls it if TRL has not done so for that version, as after the last update. `version` is -1 before the first
-    sync, since a server may have any weights then.
+    TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
+    with it the KL reference, so copies are merged here. To a server, copies of all weights are sent: vLLM packs several
+    into one buffer, and by then ZeRO-3 has freed the originals.
+    """
+    from peft import PeftModel
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    class Generation(VLLMGeneration):
+        def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
+            named = merged_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
+            for name, weight in named:
+                yield name, weight.clone() if self.mode == "server" else weight
+
+    return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
+
+
+class Synced:
+    """Samples from a vLLM that TRL sends the weights to. `transfer` are the options of its `VLLMGeneration`.
+
+    `version` is -1 before the first sync, since a server may have any weights then.
     """
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, transfer: Mapping[str, Any]) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
-        self.version, self.lock = -1, WeightLock()
+        self.version, self.lock, self.transfer = -1, WeightLock(), transfer
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
-        """Receive the trainer, and wrap its `sync_weights`."""
-        self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
-        adapter_merge.apply(self.generation, merged_weights)
-        send = self.generation.sync_weights
-
-        def sync_weights() -> None:
-            with phases.phase("sync"), self._without_samples():
-                self._send(send)
-                self.version = trainer.state.global_step
-
-        self.generation.sync_weights = sync_weights
+    def attach(self, trainer: Trained, phases: Phases) -> None:
+        """Receive what is trained, and connect with vLLM or start it."""
+        self.trainer, self.phases = trainer, phases
+        self.generation = generation(trainer, **self.transfer)
 
     def sync(self, version: int) -> None:
-        """Send the weights, unless the sampler has this version."""
-        if self.version != version:
-            self.generation.sync_weights()
+        """Send the weights, and name them by their version."""
+        with self._without_samples():
+            self._send()
+            self.version = version
 
     def _without_samples(self) -> AbstractContextManager[None]:
         """The context in which weights are sent: no sample runs in it."""
         return self.lock.exclusive()
 
-    def _send(self, send: Callable[[], None]) -> None:
-        send()
+    def _send(self) -> None:
+        self.generation.sync_weights()
 
     def awake(self) -> Any:
         """The context of all sampling."""
@@ -153,10 +163,6 @@ class SyncedKind(EngineKind):
     """The base of the vLLM engines' contracts."""
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}
-
-    def arguments(self, settings: Any) -> Mapping[str, Any]:
-        """TRL's arguments for vLLM."""
-        return {"use_vllm": True, "vllm_max_model_length": settings.max_episode_tokens + settings.max_tokens}
 
     def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
         """Refuse a CPU, and adapters that FSDP2 shards."""

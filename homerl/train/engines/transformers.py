@@ -13,9 +13,8 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
-from homerl.train.engines.contract import EngineKind, Sizes, Takes
+from homerl.train.engines.contract import EngineKind, Sizes, Takes, Trained
 from homerl.train.phases import Phases
-from homerl.workarounds import fused_head
 
 
 class TransformersKeys(Model):
@@ -36,7 +35,7 @@ class InPlace(TransformersEngine):
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int, tokens: int | None = None) -> None:
         super().__init__(None, tokenizer, max_tokens, temperature, batch, tokens=tokens)
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
+    def attach(self, trainer: Trained, phases: Phases) -> None:
         """Keep the trainer."""
         self.trainer = trainer
 
@@ -62,12 +61,11 @@ class Snapshot(InPlace):
         super().__init__(*args)
         self._lock = threading.Lock()
 
-    def attach(self, trainer: Any, phases: Phases) -> None:
-        """Copy the policy."""
+    def attach(self, trainer: Trained, phases: Phases) -> None:
+        """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
         super().attach(trainer, phases)
         policy = trainer.accelerator.unwrap_model(trainer.model)  # not yet sharded: that happens when training begins
         self.model = copy.deepcopy(policy).eval().requires_grad_(False).to(trainer.accelerator.device)
-        fused_head.apply(self.model)
 
     def sync(self, version: int) -> None:
         """Copy the trainable weights."""

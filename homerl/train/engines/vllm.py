@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -32,8 +33,15 @@ class VLLMKeys(GpuShare):
 class Colocated(Synced):
     """Drives `LLM.llm_engine` by its methods `add_request` and `step`."""
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, sleep: bool) -> None:
-        super().__init__(tokenizer, max_tokens, temperature)
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_tokens: int,
+        temperature: float,
+        sleep: bool,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(tokenizer, max_tokens, temperature, {**options, "enable_sleep_mode": sleep, "mode": "colocate"})
         self.sleep, self.prefixes = sleep, PrefixHits()
         self._waiting: dict[str, asyncio.Future] = {}
         self._names = map(str, itertools.count())
@@ -89,14 +97,15 @@ class VLLM(SyncedKind):
     sentence = "vLLM in the trainer's process, on its GPU"
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
-        """An engine that samples with TRL's vLLM."""
-        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep)
+        """An engine that starts vLLM when it gets the trainer."""
+        from homerl.train.refusals import world_size
 
-    def arguments(self, settings: Any) -> Mapping[str, Any]:
-        """TRL's arguments for colocated vLLM."""
-        engine = settings.engine
-        own = {"vllm_gpu_memory_utilization": engine.gpu_memory, "vllm_enable_sleep_mode": engine.sleep}
-        return {**super().arguments(settings), **own, "vllm_mode": "colocate"}
+        options = {
+            "gpu_memory_utilization": settings.engine.gpu_memory,
+            "max_model_length": settings.max_episode_tokens + settings.max_tokens,
+            "max_num_seqs": settings.blueprints_per_update * settings.group // world_size(),
+        }
+        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""

@@ -1,0 +1,87 @@
+"""The policy of RLVE beside what transformers loads: its adapter, its head, and the reference of its KL divergence.
+
+Invariants: the reference has the weights that training starts from, to the bit; the head's log-probabilities are those that
+the sampler draws from, at the recipe's temperature.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedType
+from peft import PeftModel, get_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch.nn.functional import linear
+from trl.models import prepare_deepspeed, prepare_fsdp
+from trl.trainer.utils import add_fused_lm_head
+
+from homerl.train.common import peft_config, require
+from homerl.train.recipe import LossSettings, RLVERecipe
+from homerl.train.refusals import parallel_mode
+
+
+def adapted(model: Any, recipe: RLVERecipe, tokenizer: Any) -> Any:
+    """The model as it is trained: with the recipe's adapter, and with the tokenizer's padding.
+
+    Raises `InputError` for an adapter of the head, which the fused head would not train.
+    """
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    model.config.get_text_config().pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
+    if recipe.rlve.head == "float32":
+        head = model.get_output_embeddings()
+        head.forward = MethodType(_in_float32, head)
+    if (config := peft_config(recipe.model)) is None:
+        return model
+    # ZeRO-3 gathers weights of one number format together, so adapters have the base's
+    policy = get_peft_model(model, config, autocast_adapter_dtype=parallel_mode(recipe) != "zero3")
+    plain = not isinstance(policy.get_output_embeddings(), BaseTunerLayer)
+    require(plain, "an adapter of the model's head would not be trained", "model.lora.target_modules", "leave the head out")
+    return policy
+
+
+def _in_float32(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
+    """The logits, computed in float32; the weights stay as they are."""
+    return linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
+
+
+def add_head(model: Any, settings: LossSettings, *outputs: str) -> None:
+    """Give a model TRL's fused head, which scores targets without complete logits. A copy of the model would have the
+    original's.
+    """
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    add_fused_lm_head(base, settings.temperature, settings.head == "float32", ("log_probs", *outputs))
+
+
+class Reference:
+    """The model that training starts from: the policy without its adapter, or a copy of it that is not trained."""
+
+    def __init__(self, recipe: RLVERecipe, model: Any) -> None:
+        """Copy the model before it is changed, if the recipe needs a copy."""
+        self.settings = recipe.rlve
+        self.model = copy.deepcopy(model).eval() if recipe.rlve.kl and recipe.model.lora is None else None
+
+    def place(self, accelerator: Accelerator) -> None:
+        """Bring the copy to the device, in shards if the policy is."""
+        if self.model is None:
+            return
+        add_head(self.model, self.settings)
+        if accelerator.distributed_type == DistributedType.DEEPSPEED:
+            self.model = prepare_deepspeed(self.model, accelerator)
+        elif accelerator.distributed_type == DistributedType.FSDP:
+            self.model = prepare_fsdp(self.model, accelerator)
+        else:
+            self.model = accelerator.prepare_model(self.model, evaluation_mode=True)
+
+    @contextmanager
+    def instead_of(self, policy: Any, accelerator: Accelerator) -> Iterator[Any]:
+        """The model to score with in the context: the copy, or the policy, which has no adapter there."""
+        if self.model is not None:
+            yield self.model
+            return
+        with accelerator.unwrap_model(policy).disable_adapter():
+            yield policy
