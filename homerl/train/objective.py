@@ -65,6 +65,7 @@ class RolloutObjective:
         if self.reference is not None:
             divergence = divergences(tokens, self.reference[at])
             losses = losses + settings.kl * divergence * ratios
+        assert scored.entropy is not None, "the policy's head gives it"
         loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
         fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
         gap = (old - self.sampled[at]).abs().nan_to_num() * fresh

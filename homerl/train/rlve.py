@@ -69,14 +69,14 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     trained.
     """
     refuse_untrainable(recipe)
-    tokenizer = load_tokenizer(recipe.model.name)
-    settings = recipe.rlve
+    source, settings = str(recipe.model.name), recipe.rlve
+    tokenizer = load_tokenizer(source)
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens)
         arguments = training_arguments(recipe)
         with unsharded():
-            model = with_kernels(load_policy(recipe.model, recipe.model.name), recipe)
+            model = with_kernels(load_policy(recipe.model, source), recipe)
             trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
             return fit(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
@@ -211,7 +211,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         sampled = sum(tokens.counts)
         read = sum(rollout.ledger.prompt_length for rollout in self.rollouts)
         counts = torch.tensor([sampled, read], device=self.accelerator.device)
-        everywhere, prompts = self.accelerator.reduce(counts).tolist()
+        everywhere, prompts = map(int, self.accelerator.reduce(counts).tolist())
         self.state.num_input_tokens_seen += everywhere + prompts  # transformers keeps it in checkpoints
         self.figures["num_tokens"] = [self.state.num_input_tokens_seen]
         return everywhere
@@ -256,7 +256,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
     @property
     def batches(self) -> int:
         """The number of batches of rollouts that were trained on: the recipe's updates."""
-        return self.state.global_step // self.recipe.rlve.iterations
+        return int(self.state.global_step) // self.recipe.rlve.iterations
 
     def evaluate_policy(self) -> None:
         """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
@@ -272,7 +272,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
 
     def _gather(self, rows: list[Any]) -> list[Any]:
         with self.phases.phase("collective", "idle", waits=True):
-            return gather_object(rows)
+            return list(gather_object(rows))
 
     def _check(self, loss: torch.Tensor) -> None:
         """Stop all ranks if the loss of one is not finite, before weights are changed."""

@@ -26,6 +26,7 @@ from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
 from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.engines.contract import TrainedEngine
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint, told
@@ -78,7 +79,7 @@ class Opening:
 class Player:
     """Plays blueprints with everything that a rollout needs."""
 
-    engine: Engine
+    engine: TrainedEngine
     tokenizer: Any
     make_user: MakeUser
     limits: EpisodeLimits

@@ -33,7 +33,7 @@ class SampledTokens:
     @property
     def counts(self) -> list[int]:
         """The number of sampled tokens of each rollout."""
-        return np.diff(self.starts).tolist()
+        return [int(count) for count in np.diff(self.starts)]
 
     def of(self, members: Sequence[int]) -> np.ndarray:
         """The indices in the arrays of the tokens of some rollouts."""

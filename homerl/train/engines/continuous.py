@@ -11,11 +11,14 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
 from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes, Trained
 from homerl.train.phases import Phases
+
+if TYPE_CHECKING:
+    from homerl.train.recipe import RLVERecipe, RLVESettings
 
 SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, where it would otherwise take all memory
 
@@ -56,9 +59,9 @@ class Continuous:
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation. Raises `RuntimeError` if the batching failed."""
         self._start()
-        done: asyncio.Future = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         name = next(self._names)
-        self._manager.register_result_handler(name, lambda output: done.done() or done.set_result(output))
+        self._manager.register_result_handler(name, lambda output: None if done.done() else done.set_result(output))
         self._manager.add_request(list(prompt), name, self.max_tokens, eos_token_id=self.end)
         output = await done
         if output.error:
@@ -89,17 +92,17 @@ class ContinuousBatching(EngineKind):
     name, order, keys = "continuous", 1, GpuShare
     sentence = "transformers' continuous batching, on one GPU"
 
-    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
+    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
         """An engine on the trainer's weights."""
         return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory)
 
-    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
         """Refuse sharded weights."""
         if parallel in ("zero3", "fsdp2"):
             instead = "use engine `vllm`, `server` or `transformers`"
             yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
-    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
         """The cache, which takes its share of what is free, however few episodes there are."""
         return Takes(sampling={"cache": settings.engine.gpu_memory * sizes.free})
 

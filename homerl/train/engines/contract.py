@@ -10,13 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
 from envs.model import Model
 from homerl.agents.policy import Engine
 from homerl.train.phases import Phases
+
+if TYPE_CHECKING:
+    from homerl.train.recipe import EngineSettings, RLVERecipe, RLVESettings
 
 Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
 
@@ -105,21 +108,21 @@ class EngineKind(ABC):
     packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod
-    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
+    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
         """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
 
-    def check(self, engine: Any) -> Iterable[str]:
+    def check(self, engine: EngineSettings) -> Iterable[str]:
         """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""
         return ()
 
-    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
         """Yield why a recipe that chooses this engine cannot be trained; `parallel` is how its weights are distributed."""
         return ()
 
-    def lacks(self, settings: Any) -> Iterable[str]:
+    def lacks(self, settings: RLVESettings) -> Iterable[str]:
         """Yield what this machine or its servers lack for the engine, apart from its packages."""
         return ()
 
-    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
         """An estimate of the engine's memory."""
         return Takes()

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import homerl.train.engines
 from envs.plugins import discover, in_order
 from homerl.train.engines.contract import EngineKind
+
+if TYPE_CHECKING:
+    from homerl.train.recipe import RLVESettings
 
 NOT_ENGINES = ("contract", "registry", "synced")
 
@@ -22,6 +25,6 @@ def engines() -> Mapping[str, EngineKind]:
     return in_order(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
 
 
-def engine_of(settings: Any) -> EngineKind:
+def engine_of(settings: RLVESettings) -> EngineKind:
     """The engine that a recipe's `rlve` chooses."""
     return engines()[settings.engine.kind]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import torch
     from peft import PeftModel
 
+    from homerl.train.recipe import RLVERecipe
+
+
 ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
 
 
@@ -164,7 +167,7 @@ class SyncedKind(EngineKind):
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}
 
-    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
         """Refuse a CPU, and adapters that FSDP2 shards."""
         if recipe.cpu:
             what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -20,6 +20,9 @@ from homerl.agents.policy import Sample
 from homerl.train.engines.contract import GpuShare, Sizes, Takes
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
+
+if TYPE_CHECKING:
+    from homerl.train.recipe import RLVESettings
 
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
@@ -43,9 +46,9 @@ class Colocated(Synced):
     ) -> None:
         super().__init__(tokenizer, max_tokens, temperature, {**options, "enable_sleep_mode": sleep, "mode": "colocate"})
         self.sleep, self.prefixes = sleep, PrefixHits()
-        self._waiting: dict[str, asyncio.Future] = {}
+        self._waiting: dict[str, asyncio.Future[Sample]] = {}
         self._names = map(str, itertools.count())
-        self._driver: asyncio.Task | None = None
+        self._driver: asyncio.Task[None] | None = None
 
     def awake(self) -> Any:
         """Memory for the cache, and weights again if they were freed since the last sync."""
@@ -56,7 +59,8 @@ class Colocated(Synced):
         return self.prefixes.take()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
-        name, done = next(self._names), asyncio.get_running_loop().create_future()
+        name = next(self._names)
+        done: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
         self._waiting[name] = done
         self.generation.llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, self._parameters())
         if self._driver is None or self._driver.done():
@@ -96,7 +100,7 @@ class VLLM(SyncedKind):
     name, order, keys = "vllm", 2, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
-    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
+    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
         """An engine that starts vLLM when it gets the trainer."""
         from homerl.train.refusals import world_size
 
@@ -107,7 +111,7 @@ class VLLM(SyncedKind):
         }
         return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
 
-    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""

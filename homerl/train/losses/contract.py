@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from envs.model import Model
 
 if TYPE_CHECKING:
     import torch
+
+    from homerl.train.recipe import RLVESettings
 
 Keys = TypeVar("Keys", bound=Model)
 
@@ -86,7 +88,7 @@ class Loss(ABC, Generic[Keys]):
     def weight(self, count: int, totals: Totals) -> float:
         """The weight in the update's loss of a token whose rollout has `count` sampled tokens."""
 
-    def refuse(self, settings: Any) -> Iterable[str]:
+    def refuse(self, settings: RLVESettings) -> Iterable[str]:
         """Yield the reasons why this loss cannot be used with the settings."""
         return ()
 
