@@ -22,7 +22,8 @@ from typing import Any
 
 from envs.documents import InputError
 
-KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages")  # languages are data, no modules
+# languages are data, no modules
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages")
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
 ABSENT = object()

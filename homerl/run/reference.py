@@ -1,7 +1,7 @@
 """The reference of recipes: one page with every key, made from the models that check recipes.
 
 Invariants: every key of every kind of recipe is listed once for each model that has it, under the shortest path to it;
-the page says nothing that the schema of the models does not say, except what each credit mode and each engine does.
+the page says nothing that the schema of the models does not say, except what each credit mode, loss and engine does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
 from homerl.train.engines.contract import EngineKind
 from homerl.train.engines.registry import engines
+from homerl.train.losses.contract import Loss
+from homerl.train.losses.registry import losses
 from homerl.worlds.registry import worlds
 from homerl.worlds.sources import BlueprintFile, Mixture
 
@@ -64,6 +66,7 @@ def reference() -> str:
     nested = [_section(section, sections) for section in sections.values()]
     named = [
         _choices("Credit modes", "rlve.credit", "advantage of the steps", modes()),
+        _choices("Losses", "rlve.loss", "what an update minimises", losses()),
         _choices("Engines", "rlve.engine.kind", "what samples the policy", engines()),
     ]
     parts = [HEAD, "## Every recipe\n", _every(sections), "## Kinds of run\n", *kinds, *named, "## Sections\n", *nested]
@@ -114,7 +117,10 @@ def _section(section: Section, sections: Mapping[str, Section]) -> str:
     return f"### {section.title}\n\n{said(schema)}\n\nStands at {places}.\n\n{table}"
 
 
-def _choices(title: str, key: str, column: str, plugins: Mapping[str, CreditMode] | Mapping[str, EngineKind]) -> str:
+Plugin = CreditMode | EngineKind | Loss[Any]
+
+
+def _choices(title: str, key: str, column: str, plugins: Mapping[str, Plugin]) -> str:
     """The values of a key, each with the sentence of its plug-in."""
     rows = [(f"`{name}`", plugin.sentence) for name, plugin in plugins.items()]
     return f"## {title}\n\nThe values of `{key}`.\n\n{_lines([('value', column), ('---', '---'), *rows])}"

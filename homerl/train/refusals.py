@@ -84,9 +84,3 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
     how = parallel_mode(recipe)
     yield from engine_of(settings).refuse(recipe, how)
-    merged = model.name and is_adapter(model.name) and model.lora is None
-    if how in ("zero3", "fsdp2") and merged and settings.kl:
-        yield (
-            f"a merged adapter cannot be the KL reference under {how}", "parallel",
-            "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
-        )  # fmt: skip

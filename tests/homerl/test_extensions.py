@@ -1,5 +1,5 @@
-"""A credit mode and an engine of one's own: one file each, in a folder that the environment names. The files are those of
-docs/training.md. At the end, each kind of extension is tried as CONTRIBUTING.md says."""
+"""A credit mode, a loss and an engine of one's own: one file each, in a folder that the environment names. The files are
+those of docs/training.md. At the end, each kind of extension is tried as CONTRIBUTING.md says."""
 
 import json
 import os
@@ -19,6 +19,7 @@ from envs.model import Model
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
 from homerl.train.engines.registry import engines
+from homerl.train.losses.registry import losses
 from homerl.train.plugin_keys import keys_of
 from homerl.train.recipe import LossSettings, RolloutSettings
 
@@ -40,12 +41,13 @@ def added_in(page: str, file: str) -> str:
 
 DOCS = (ROOT / "docs/training.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
-RANK, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
+RANK, SOFT, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
 EXAMPLES = {  # file: the example of a page
     "intents/leaving.py": python_of("docs/language.md", "SUBCATEGORIES"),
     "toolsets/switch.py": python_of("docs/homes.md", "TOOLSET ="),
     "rewards/brevity.py": added_in("CONTRIBUTING.md", "brevity.py"),
     "credit/rank.py": RANK,
+    "losses/soft.py": SOFT,
     "engines/unpadded.py": UNPADDED,
 }
 RULE = """
@@ -61,19 +63,20 @@ print(json.dumps(assign(group, 4, rule)))
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory) -> dict[str, str]:
-    """The environment, with a mode and an engine of one's own."""
+    """The environment, with a mode, a loss and an engine of one's own."""
     own = tmp_path_factory.mktemp("own")
-    for folder, file, text in (("credit", "rank", RANK), ("engines", "unpadded", UNPADDED)):
+    for folder, file, text in (("credit", "rank", RANK), ("losses", "soft", SOFT), ("engines", "unpadded", UNPADDED)):
         (own / folder).mkdir()
         (own / folder / f"{file}.py").write_text(text, encoding="utf-8")
-    return os.environ | {"HOMERL_CREDIT": str(own / "credit"), "HOMERL_ENGINES": str(own / "engines")}
+    return os.environ | {f"HOMERL_{kind.upper()}": str(own / kind) for kind in ("credit", "losses", "engines")}
 
 
 @pytest.fixture
 def recipe(tiny, task, tmp_path) -> Path:
     settings = {
-        "credit": "rank", "rank_scale": 2, "engine": {"kind": "unpadded", "prompts": 4}, "updates": 1, "group": 4,
-        "blueprints_per_update": 2, "max_tokens": 16, "max_episode_tokens": 512,
+        "credit": "rank", "rank_scale": 2, "loss": "soft", "steepness": 2, "iterations": 2,
+        "engine": {"kind": "unpadded", "prompts": 4}, "updates": 1, "group": 4, "blueprints_per_update": 2,
+        "max_tokens": 16, "max_episode_tokens": 512,
     }  # fmt: skip
     data = {
         "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
@@ -90,6 +93,7 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     assert done.returncode == 0, done.stderr
     said = yaml.safe_load(done.stdout)["rlve"]
     assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "index")
+    assert (said["loss"], said["steepness"], said["cispo_cap"]) == ("soft", 2.0, 5.0)
     assert (said["engine"]["kind"], said["engine"]["prompts"]) == ("unpadded", 4)
     assert "while sampling: cache" in done.stdout
 
@@ -101,6 +105,8 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
         ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
         ("--rlve.credit=rnk", f"did you mean rank? (known: {', '.join([*modes(), 'rank'])})"),
         ("--rlve.rank_scal=1", "did you mean rank_scale?"),
+        ("--rlve.loss=sof", f"did you mean soft? (known: {', '.join([*losses(), 'soft'])})"),
+        ("--rlve.steepness=0", "rlve.steepness is 0"),
         ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
         ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
         ("--parallel=zero3", "engine unpadded needs whole weights, and zero3 shards them"),
@@ -167,8 +173,10 @@ def test_each_kind_of_extension_is_tried_as_the_page_says(tmp_path):
         assert rows and all(said in json.dumps([row["messages"], json.loads(row["blueprint"])]) for row in rows)
     assert "rewards/brevity/mean" in (runs / "reward/metrics.jsonl").read_text("utf-8")
     recipes = {
-        name: yaml.safe_load((runs / name / "recipe.yaml").read_text("utf-8"))["rlve"] for name in ("credit", "engine")
+        name: yaml.safe_load((runs / name / "recipe.yaml").read_text("utf-8"))["rlve"]
+        for name in ("credit", "loss", "engine")
     }
+    assert recipes["loss"]["loss"] == "soft"
     assert recipes["credit"]["credit"] == "rank" and recipes["engine"]["engine"]["kind"] == "unpadded"
 
 
@@ -197,13 +205,13 @@ def test_a_key_of_its_own_is_not():
     assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 4
 
 
-@pytest.mark.parametrize("one", [*modes().values(), *engines().values()], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [*modes().values(), *losses().values(), *engines().values()], ids=lambda one: one.name)
 def test_what_is_there_is_documented(one):
     sentence = one.sentence.replace("|", "\\|")
     assert f"\n| `{one.name}` | {sentence} |\n" in REFERENCE and sentence[-1] not in " ,;"
 
 
-@pytest.mark.parametrize(("heading", "known"), [("Credit", modes()), ("Engines", engines())])
+@pytest.mark.parametrize(("heading", "known"), [("Credit", modes()), ("Losses", losses()), ("Engines", engines())])
 def test_the_prose_is_about_modes_and_engines_that_there_are(heading, known):
     """The page need not have a row for each: the reference has."""
     table = DOCS.split(f"\n## {heading}\n")[1].split("\n|", 1)[1].split("\n\n")[0]

@@ -1,6 +1,7 @@
 """Weights in shards: FSDP2, ZeRO-2 and ZeRO-3 on two ranks of a CPU train, are killed, resume and export as whole weights
 would. DeepSpeed's are skipped where it is not installed; `scripts/check_deepspeed` brings it."""
 
+import copy
 import importlib.util
 import json
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 import torch
 from forked import homerl
 from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
 from homerl.publish.export import export
@@ -122,6 +124,24 @@ def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_p
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["fsdp2", *ZERO])
+def test_a_merged_adapter_is_the_reference_of_shards(how, rlve, model, tmp_path):
+    adapter = get_peft_model(copy.deepcopy(model), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    for name, weight in adapter.named_parameters():
+        if "lora_B" in name:
+            weight.data.normal_(0, 0.1)
+    adapter.base_model.model.name_or_path = adapter.peft_config["default"].base_model_name_or_path = rlve["model"]["name"]
+    adapter.save_pretrained(tmp_path / "adapter")
+    AutoTokenizer.from_pretrained(rlve["model"]["name"]).save_pretrained(tmp_path / "adapter")
+    rlve["model"]["name"] = str(tmp_path / "adapter")
+    rlve["rlve"] |= {"updates": 2}
+    finish(*LAUNCHERS["two ranks"], written(rlve | {"parallel": how}, tmp_path))
+    first, second = figures(tmp_path / "run")
+    assert abs(first["kl"]) < 1e-6 < second["kl"] and first["sentinel/logp_gap"] < 1e-4
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["fsdp2", *ZERO])
 def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
     """Policy, reference and sampler are one model at first, positions included, and what is saved says its type."""
     rlve["model"]["dtype"] = "bfloat16"
@@ -200,13 +220,6 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
     own.unlink()
     with pytest.raises(InputError, match="deepspeed.json"):
         parallel_mode(recipe)
-
-
-def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
-    (tmp_path / "adapter_config.json").write_text(json.dumps({}))
-    with pytest.raises(InputError, match="merged adapter"):
-        refuse_untrainable(made(SHARDED | {"model": {"name": str(tmp_path)}}))
-    refuse_untrainable(made(SHARDED | {"model": {"name": str(tmp_path)}, "rlve": {"kl": 0.0}}))
 
 
 def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):

@@ -1,6 +1,8 @@
 """Every loss by hand and against TRL's own, with KL divergence and entropy; importance ratios to another sampler."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +119,22 @@ def sampled(counts: list[int], advantages: torch.Tensor, logps: torch.Tensor) ->
     """Rollouts with so many sampled tokens."""
     none = np.zeros(sum(counts), int)
     return SampledTokens((), np.cumsum([0, *counts]), advantages.numpy(), logps.numpy(), none, none)
+
+
+def test_a_loss_of_ones_own_is_one_file_and_that_of_the_docs_is_trls_sapo(trl):
+    page = (Path(__file__).parents[3] / "docs/training.md").read_text(encoding="utf-8")
+    names: dict = {}
+    exec(next(text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "LOSS =" in text), names)
+    trl.args.sapo_temperature_pos = trl.args.sapo_temperature_neg = 2.0
+    mask, generator = torch.tensor([[1, 1, 1], [1, 0, 0]]), torch.Generator().manual_seed(0)
+    old, advantages = (torch.randn(2, 3, generator=generator) for _ in range(2))
+    now, flat = old + 0.3 * torch.randn(2, 3, generator=generator), mask.bool()
+    keys = RLVESettings(kl=0.0).model_copy(update={"loss": "sapo", "steepness": 2.0})
+    expected = theirs(trl, keys, mask, now, now, old, None, advantages)
+    tokens = Tokens(now[flat], old[flat], advantages[flat], torch.ones(4), torch.tensor([0, 0, 0, 1]))
+    totals = Totals(rollouts=2, tokens=4, everywhere=4, ranks=1, longest=9)
+    weights = torch.tensor([names["LOSS"].weight(count, totals) for count in (3, 3, 3, 1)])
+    assert (names["LOSS"].losses(tokens, keys).losses * weights).sum().item() == pytest.approx(expected.item())
 
 
 # By hand: two rollouts of two tokens and one, whose probabilities are 1.5, 0.5 and 1.1 times as large as before
