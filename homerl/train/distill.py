@@ -31,6 +31,7 @@ from homerl.train.common import load_policy, with_kernels
 from homerl.train.packing.families import why_alone
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
+from homerl.train.policy import add_head, placed
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.tensors import SampledTokens
 from homerl.train.watchdog import Stalled
@@ -62,14 +63,12 @@ class LocalTeacher:
     """A frozen model beside the policy, in the policy's number format and at the temperature of its samples."""
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: Any, trainer: Any) -> None:
-        from trl.trainer.utils import add_fused_lm_head
-
         refuse_other_words(name, tokenizer)
         model = with_kernels(load_policy(recipe.model, name), recipe).eval().requires_grad_(False)
-        add_fused_lm_head(model, temperature=recipe.rlve.temperature)
+        add_head(model, recipe.rlve)
         half, alone = recipe.model.dtype != "float32", why_alone(model.config.to_dict())
         self.updates = PackedUpdates(trainer.accelerator, trainer.updates.budget, recipe.model.attention, half, alone)
-        self.model = _prepared(model, trainer)
+        self.model = placed(model, trainer.accelerator)
 
     def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One pass without gradients over the sequences, packed as those of the policy."""
@@ -149,14 +148,3 @@ def distilled(
     gaps = np.where(taught, teacher - policy, 0.0)
     advantages = settings.reward * tokens.advantages + settings.weight * gaps
     return replace(tokens, advantages=advantages), np.array([gaps.sum(), taught.sum()])
-
-
-def _prepared(model: Any, trainer: Any) -> Any:
-    """The model on the trainer's devices, in shards where the policy is."""
-    from trl.models import prepare_deepspeed, prepare_fsdp
-
-    if trainer.is_deepspeed_enabled:
-        return prepare_deepspeed(model, trainer.accelerator)
-    if trainer.is_fsdp_enabled:
-        return prepare_fsdp(model, trainer.accelerator)
-    return trainer.accelerator.prepare_model(model, evaluation_mode=True)

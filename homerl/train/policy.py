@@ -57,6 +57,15 @@ def add_head(model: Any, settings: LossSettings, *outputs: str) -> None:
     add_fused_lm_head(base, settings.temperature, settings.head == "float32", ("log_probs", *outputs))
 
 
+def placed(model: Any, accelerator: Accelerator) -> Any:
+    """A model that is not trained, on the accelerator's device, in shards if the policy is."""
+    if accelerator.distributed_type == DistributedType.DEEPSPEED:
+        return prepare_deepspeed(model, accelerator)
+    if accelerator.distributed_type == DistributedType.FSDP:
+        return prepare_fsdp(model, accelerator)
+    return accelerator.prepare_model(model, evaluation_mode=True)
+
+
 class Reference:
     """The model that training starts from: the policy without its adapter, or a copy of it that is not trained."""
 
@@ -70,12 +79,7 @@ class Reference:
         if self.model is None:
             return
         add_head(self.model, self.settings)
-        if accelerator.distributed_type == DistributedType.DEEPSPEED:
-            self.model = prepare_deepspeed(self.model, accelerator)
-        elif accelerator.distributed_type == DistributedType.FSDP:
-            self.model = prepare_fsdp(self.model, accelerator)
-        else:
-            self.model = accelerator.prepare_model(self.model, evaluation_mode=True)
+        self.model = placed(self.model, accelerator)
 
     @contextmanager
     def instead_of(self, policy: Any, accelerator: Accelerator) -> Iterator[Any]:

@@ -181,7 +181,9 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
             everywhere = self._count(tokens)
             old, start = self._score(tokens)
             tokens = self._distilled(tokens, old)
-            self.objective = RolloutObjective(tokens, settings, step, everywhere, ranks.num_processes, ranks.device, old, start)
+            self.objective = RolloutObjective(
+                tokens, settings, step, everywhere, ranks.num_processes, ranks.device, old, start
+            )
             self._report(self.batch)
         loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self._check)  # by passes
         self._record(self.objective.figures(ranks.reduce(sums).tolist()))
@@ -233,9 +235,10 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
 
         `known` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
         """
-        if self.teacher is None:
+        settings = self.recipe.rlve
+        if self.teacher is None or settings.distill is None:
             return tokens
-        settings, counts = self.recipe.rlve, [rollout.trajectory.outcome.counts for rollout in self.rollouts]
+        counts = [rollout.trajectory.outcome.counts for rollout in self.rollouts]
         judged = self.teacher.logps(tokens.sequences)
         if settings.exact:
             own = tokens.logps

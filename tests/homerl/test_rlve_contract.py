@@ -94,7 +94,7 @@ def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, SampledTokens, list
     class Watched(RLVETrainer):
         def _report(self, batch):
             super()._report(batch)
-            seen.append((self, self.tokens, list(self.rollouts)))
+            seen.append((self, self.objective.tokens, list(self.rollouts)))
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
     return seen
@@ -458,8 +458,8 @@ TransformersEngine.sample = sample
 class Watched(rlve.RLVETrainer):
     def _report(self, batch):
         super()._report(batch)
-        starts = self.tokens.starts
-        rows = [self.tokens.advantages[start:end].tolist() for start, end in zip(starts, starts[1:])]
+        tokens, starts = self.objective.tokens, self.objective.tokens.starts
+        rows = [tokens.advantages[start:end].tolist() for start, end in zip(starts, starts[1:])]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
         seen.append([ids, rows])
         (recipe.out / f"seen_{rank}.json").write_text(json.dumps(seen))

@@ -188,10 +188,11 @@ def judged(monkeypatch) -> list:
     seen = []
 
     class Watched(rlve.RLVETrainer):
-        def _distill(self, known):
-            super()._distill(known)
-            logps = self.teacher.logps(self.tokens.sequences) if self.teacher else None
-            seen.append((self.tokens, logps, [one.trajectory.outcome.counts for one in self.rollouts]))
+        def _distilled(self, tokens, known):
+            tokens = super()._distilled(tokens, known)
+            logps = self.teacher.logps(tokens.sequences) if self.teacher else None
+            seen.append((tokens, logps, [one.trajectory.outcome.counts for one in self.rollouts]))
+            return tokens
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
     return seen
