@@ -86,7 +86,7 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
     """transformers' arguments: each of its steps is one optimizer update on all of a rank's rollouts, made `iterations`
     times.
 
-    Raises `InputError` if the rollouts do not divide evenly over processes.
+    Raises `InputError` if the rollouts do not divide evenly over processes, and for a process that sees several GPUs.
     """
     settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
@@ -99,7 +99,11 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
     steps = settings.updates * settings.iterations
-    return TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
+    arguments = TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
+    if arguments.n_gpu > 1:  # transformers would copy the model to each of them for every pass
+        remedy = "start a process for each (`accelerate launch --num_processes`), or show it one (CUDA_VISIBLE_DEVICES)"
+        raise InputError(f"one process sees {arguments.n_gpu} GPUs", "processes", remedy)
+    return arguments
 
 
 class StateOf(TrainerCallback, ExportableState):

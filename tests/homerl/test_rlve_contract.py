@@ -202,6 +202,12 @@ def test_rollouts_that_do_not_divide_over_processes_are_refused(recipe, monkeypa
         rlve.training_arguments(recipe(blueprints_per_update=3))
 
 
+def test_a_process_that_sees_several_gpus_is_refused(recipe, monkeypatch):
+    monkeypatch.setattr(rlve.TrainingArguments, "n_gpu", 2)
+    with pytest.raises(ValueError, match="one process sees 2 GPUs"):
+        rlve.training_arguments(recipe())
+
+
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
     monkeypatch.setattr("homerl.train.credit.step.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
