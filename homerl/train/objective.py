@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from homerl.train.losses.contract import Tokens, Totals, rollout_sums
-from homerl.train.losses.registry import loss_of
+from homerl.train.losses.registry import losses
 from homerl.train.packing.rows import Scores
 from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
 from homerl.train.tensors import SampledTokens
@@ -35,7 +35,7 @@ class RolloutObjective:
         self, tokens: SampledTokens, settings: RLVESettings, update: int, everywhere: int, ranks: int = 1,
         device: torch.device | str = "cpu", old: torch.Tensor | None = None, reference: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        self.tokens, self.settings, self.loss = tokens, settings, loss_of(settings)
+        self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
 
         def tensor(values: Any) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
@@ -61,12 +61,12 @@ class RolloutObjective:
         ratios = exact if settings.exact else sampler_ratios(old, self.sampled[at], rollout, settings)
         tokens = Tokens(logps, old, self.advantages[at] * ratios, ratios, rollout)
         found = self.loss.losses(tokens, settings)
-        losses, divergence = found.losses, torch.zeros_like(now)
+        pull, divergence = found.losses, torch.zeros_like(now)
         if self.reference is not None:
             divergence = divergences(tokens, self.reference[at])
-            losses = losses + settings.kl * divergence * ratios
+            pull = pull + settings.kl * divergence * ratios
         assert scored.entropy is not None, "the policy's head gives it"
-        loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
+        loss = (pull * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
         fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
         gap = (old - self.sampled[at]).abs().nan_to_num() * fresh
         each = (

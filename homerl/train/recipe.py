@@ -16,7 +16,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
-from homerl.train.losses.registry import loss_of, losses
+from homerl.train.losses.registry import losses
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.plugin_keys import keys_of
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
@@ -277,7 +277,7 @@ class RLVESettings(LossSettings, *keys_of(PLUGINS, RolloutSettings, LossSettings
             raise ValueError(
                 "an endpoint tells log-probabilities at temperature 1: set `temperature` to 1, or give its `model`"
             )
-        for what in (*loss_of(self).refuse(self), *mode_of(self).refuse(self)):
+        for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self)):
             raise ValueError(what)
         if self.curriculum.prefix and mode_of(self).forks(self):
             raise ValueError(

@@ -11,14 +11,11 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes, Trained
+from homerl.train.engines.contract import Asked, EngineKind, GpuShare, Refusal, Run, Sizes, Takes, Trained
 from homerl.train.phases import Phases
-
-if TYPE_CHECKING:
-    from homerl.train.recipe import RLVERecipe, RLVESettings
 
 SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, where it would otherwise take all memory
 
@@ -92,17 +89,17 @@ class ContinuousBatching(EngineKind):
     name, order, keys = "continuous", 1, GpuShare
     sentence = "transformers' continuous batching, on one GPU"
 
-    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
         """An engine on the trainer's weights."""
         return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory)
 
-    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Run, parallel: str) -> Iterable[Refusal]:
         """Refuse sharded weights."""
         if parallel in ("zero3", "fsdp2"):
             instead = "use engine `vllm`, `server` or `transformers`"
             yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
-    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
+    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
         """The cache, which takes its share of what is free, however few episodes there are."""
         return Takes(sampling={"cache": settings.engine.gpu_memory * sizes.free})
 

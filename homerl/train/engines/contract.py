@@ -10,18 +10,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pydantic import Field
 
 from envs.model import Model
 from homerl.agents.policy import Engine
+from homerl.train.model import ModelSettings
 from homerl.train.phases import Phases
 
-if TYPE_CHECKING:
-    from homerl.train.recipe import EngineSettings, RLVERecipe, RLVESettings
-
 Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
+
+
+class Asked(Protocol):
+    """A recipe's `rlve`, as far as engines read it. `engine` has the `keys` of all engines as flat fields; it is typed
+    `Any`, since its model is built from these files.
+    """
+
+    updates: int
+    blueprints_per_update: int
+    group: int
+    max_tokens: int
+    max_episode_tokens: int
+    temperature: float
+    async_rollouts: int
+    engine: Any
+
+
+class Run(Protocol):
+    """A recipe, as far as engines read it."""
+
+    cpu: bool
+    model: ModelSettings
+    rlve: Asked
 
 
 class Trained(Protocol):
@@ -95,8 +116,7 @@ class Takes:
 class EngineKind(ABC):
     """One value of `rlve.engine.kind`.
 
-    `settings` is the recipe's `rlve`; `settings.engine` has the `keys` of all engines as flat fields. It is typed `Any`,
-    since its model is built from these files.
+    `settings` is the recipe's `rlve`.
     """
 
     name: str
@@ -108,21 +128,21 @@ class EngineKind(ABC):
     packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod
-    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
         """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
 
-    def check(self, engine: EngineSettings) -> Iterable[str]:
+    def check(self, engine: Any) -> Iterable[str]:
         """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""
         return ()
 
-    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Run, parallel: str) -> Iterable[Refusal]:
         """Yield why a recipe that chooses this engine cannot be trained; `parallel` is how its weights are distributed."""
         return ()
 
-    def lacks(self, settings: RLVESettings) -> Iterable[str]:
+    def lacks(self, settings: Asked) -> Iterable[str]:
         """Yield what this machine or its servers lack for the engine, apart from its packages."""
         return ()
 
-    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
+    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
         """An estimate of the engine's memory."""
         return Takes()

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 import homerl.train.engines
 from envs.plugins import discover, in_order
-from homerl.train.engines.contract import EngineKind
-
-if TYPE_CHECKING:
-    from homerl.train.recipe import RLVESettings
+from homerl.train.engines.contract import Asked, EngineKind
 
 NOT_ENGINES = ("contract", "registry", "synced")
 
@@ -25,6 +21,6 @@ def engines() -> Mapping[str, EngineKind]:
     return in_order(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
 
 
-def engine_of(settings: RLVESettings) -> EngineKind:
+def engine_of(settings: Asked) -> EngineKind:
     """The engine that a recipe's `rlve` chooses."""
     return engines()[settings.engine.kind]

@@ -16,7 +16,7 @@ import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 
 from pydantic import Field
@@ -24,13 +24,10 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.engines.contract import Trained
+from homerl.train.engines.contract import Asked, Trained
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
-
-if TYPE_CHECKING:
-    from homerl.train.recipe import EngineSettings, RLVESettings
 
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
 METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
@@ -212,16 +209,16 @@ class PolicyServer(SyncedKind):
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
     shares_gpu = False
 
-    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> Server:
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> Server:
         """An engine on the recipe's server."""
         return Server(tokenizer, settings.max_tokens, settings.temperature, settings.engine)
 
-    def check(self, engine: EngineSettings) -> Iterable[str]:
+    def check(self, engine: Any) -> Iterable[str]:
         """`url` must be given exactly for this engine."""
         if (engine.kind == self.name) != (engine.url is not None):
             yield "`url` goes with `kind: server`, and the other way round"
 
-    def lacks(self, settings: RLVESettings) -> Iterable[str]:
+    def lacks(self, settings: Asked) -> Iterable[str]:
         """Whether the server answers, and was started as training needs it."""
         from homerl.llm.serve import SILENT, fetched, is_reachable
 
@@ -244,7 +241,7 @@ class PolicyServer(SyncedKind):
             yield f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"
 
 
-def _lacking(said: dict[str, Any], settings: RLVESettings) -> Iterator[str]:
+def _lacking(said: dict[str, Any], settings: Asked) -> Iterator[str]:
     """Yield the options that a trainer's sampler needs and vLLM was started without, by its own report."""
     model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
     if said["weight_transfer_config"] is None:

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, Refusal, Trained
+from homerl.train.engines.contract import EngineKind, Refusal, Run, Trained
 from homerl.train.phases import Phases
 
 if TYPE_CHECKING:
     import torch
     from peft import PeftModel
-
-    from homerl.train.recipe import RLVERecipe
 
 
 ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
@@ -167,7 +165,7 @@ class SyncedKind(EngineKind):
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}
 
-    def refuse(self, recipe: RLVERecipe, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Run, parallel: str) -> Iterable[Refusal]:
         """Refuse a CPU, and adapters that FSDP2 shards."""
         if recipe.cpu:
             what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"

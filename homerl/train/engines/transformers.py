@@ -6,18 +6,15 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
-from homerl.train.engines.contract import EngineKind, Sizes, Takes, Trained
+from homerl.train.engines.contract import Asked, EngineKind, Sizes, Takes, Trained
 from homerl.train.phases import Phases
-
-if TYPE_CHECKING:
-    from homerl.train.recipe import RLVESettings
 
 
 class TransformersKeys(Model):
@@ -99,13 +96,13 @@ class Transformers(EngineKind):
     sentence = "transformers' `generate`, on the weights in training or on a whole copy of them"
     exact, shares_gpu = True, False  # a copy samples while the trainer works
 
-    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
         """An engine on a copy if it is needed, else on the trainer's weights."""
         kind = Snapshot if settings.async_rollouts or in_shards else InPlace
         engine = settings.engine
         return kind(tokenizer, settings.max_tokens, settings.temperature, engine.batch, engine.tokens)
 
-    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
+    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
         """The copy, if there is one, and the cache of a batch."""
         copied = settings.async_rollouts or sizes.sharded
         always = {"the sampler's copy": sizes.weights} if copied else {}

@@ -12,17 +12,14 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import GpuShare, Sizes, Takes
+from homerl.train.engines.contract import Asked, GpuShare, Sizes, Takes
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
-
-if TYPE_CHECKING:
-    from homerl.train.recipe import RLVESettings
 
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
@@ -100,7 +97,7 @@ class VLLM(SyncedKind):
     name, order, keys = "vllm", 2, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
-    def make(self, settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
         """An engine that starts vLLM when it gets the trainer."""
         from homerl.train.refusals import world_size
 
@@ -111,7 +108,7 @@ class VLLM(SyncedKind):
         }
         return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
 
-    def takes(self, settings: RLVESettings, sizes: Sizes) -> Takes:
+    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""

@@ -18,8 +18,6 @@ from envs.model import Model
 if TYPE_CHECKING:
     import torch
 
-    from homerl.train.recipe import RLVESettings
-
 Keys = TypeVar("Keys", bound=Model)
 
 
@@ -88,7 +86,7 @@ class Loss(ABC, Generic[Keys]):
     def weight(self, count: int, totals: Totals) -> float:
         """The weight in the update's loss of a token whose rollout has `count` sampled tokens."""
 
-    def refuse(self, settings: RLVESettings) -> Iterable[str]:
+    def refuse(self, settings: Keys) -> Iterable[str]:
         """Yield the reasons why this loss cannot be used with the settings."""
         return ()
 
