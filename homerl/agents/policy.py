@@ -48,6 +48,7 @@ class TokenLedger:
 
     `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
     episode from which this one was forked, and are part of the prompt; they are empty for the steps of another agent.
+    `cut` are those of the other spans that ended at the limit of tokens, without an end of turn.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -57,6 +58,7 @@ class TokenLedger:
     spans: list[tuple[int, int]] = field(default_factory=list)
     prompt_length: int = 0
     shared: int = 0
+    cut: list[tuple[int, int]] = field(default_factory=list)
 
     def fork(self) -> TokenLedger:
         """A ledger that continues from here. Its tokens so far are masked, since they are trained on in the original."""
@@ -75,7 +77,13 @@ class TokenLedger:
         self._extend(sample.ids, sample.logprobs, 1, sample.version)
         self.spans.append((start, len(self.ids)))
         if not sample.ids or sample.ids[-1] != end:
+            self.cut.append(self.spans[-1])
             self._extend([end], [0.0], 0, -1)
+
+    def mask_cut(self) -> None:
+        """Mask the samples that were cut."""
+        for start, stop in self.cut:
+            self.mask[start:stop] = [0] * (stop - start)
 
     def settle(self, end: int) -> None:
         """Give an episode without any sample a prompt and a completion, all masked."""

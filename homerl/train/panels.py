@@ -28,7 +28,7 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
         "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",
         "distill/",
     ),
-    "5 lengths": ("episode/", "completions/mean_length", "completions/max_length"),
+    "5 lengths": ("episode/", "completions/mean_length", "completions/max_length", "completions/clipped_ratio"),
     "6 time": ("time/",),
     "7 user and blueprints": ("user/", "curriculum/", "sentinel/dropped_groups"),
 }  # fmt: skip

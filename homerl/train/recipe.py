@@ -225,6 +225,11 @@ class LossSettings(Model):
     )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
     max_tokens: int = Field(1024, ge=1, description="Most tokens that the policy samples in one step.")
+    truncated: Literal["counted", "masked"] = Field(
+        "counted",
+        description="Whether the tokens of a step that was cut at `max_tokens` are trained on (`counted`) or have no loss "
+        "(`masked`). The step keeps its reward.",
+    )
     max_episode_tokens: int = Field(
         16384,
         ge=1,

@@ -73,7 +73,10 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     tokenizer = load_tokenizer(source)
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
-        player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens)
+        player = Player(
+            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens,
+            settings.truncated == "masked",
+        )  # fmt: skip
         arguments = training_arguments(recipe)
         with unsharded():
             model = with_kernels(load_policy(recipe.model, source), recipe)

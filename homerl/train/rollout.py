@@ -77,7 +77,9 @@ class Opening:
 
 @dataclass(frozen=True)
 class Player:
-    """Plays blueprints with everything that a rollout needs."""
+    """Plays blueprints with everything that a rollout needs. With `masks_cut`, samples that were cut at their limit have no
+    loss.
+    """
 
     engine: TrainedEngine
     tokenizer: Any
@@ -85,6 +87,7 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
+    masks_cut: bool = False
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
@@ -129,6 +132,8 @@ class Player:
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
+        if self.masks_cut:
+            agent.ledger.mask_cut()
         begun = time.perf_counter()
         made = len(opening.episode.steps) if opening.agent is None else 0
         rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made)

@@ -199,6 +199,8 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
         "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],
         "lengths": rollout.lengths[: len(trajectory.steps)],
+        "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
+        "cut_samples": len(rollout.ledger.cut),
         "outcome": str(trajectory.outcome),
         "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
         "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
@@ -222,12 +224,14 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
 
 def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """What the policy's own steps earned a rollout, in all (`reward`) and by part (`rewards/PART/...`): the mean and the
-    sample deviation; and how many tokens it sampled.
+    sample deviation; how many tokens it sampled; and the share of its samples that were cut at `max_tokens`.
     """
     earned = {name: [fsum(parts[name] for parts in row["parts"][row["made"] :]) for row in rows] for name in PARTS}
     lengths = [sum(row["lengths"]) for row in rows]
     figures = {"completions/mean_length": fmean(lengths)}
     figures |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
+    samples = max(1, sum(row["samples"] for row in rows))
+    figures["completions/clipped_ratio"] = sum(row["cut_samples"] for row in rows) / samples
     for name, values in earned.items():
         figures |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
     totals = [fsum(values) for values in zip(*earned.values(), strict=True)]

@@ -59,7 +59,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         advantages.append(credit[targets])
         logps.append(np.asarray(ledger.logprobs)[targets])
         versions.append(np.asarray(ledger.versions)[targets])
-        steps += [end - start for start, end in ledger.spans[own]]
+        steps += [sum(ledger.mask[start:end]) for start, end in ledger.spans[own]]
     starts = np.cumsum([0, *(len(sequence.targets) for sequence in sequences)])
     return SampledTokens(
         tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions),

@@ -28,6 +28,7 @@ from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import state_credit
 from homerl.train.engines.transformers import InPlace
+from homerl.train.losses.registry import losses
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.rows import Scores
 from homerl.train.phases import SHARES
@@ -172,6 +173,55 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             settings.out / f"rollouts/update_{update:06d}.jsonl", restored
         )
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
+
+
+@pytest.mark.parametrize("loss", losses())
+@pytest.mark.parametrize("truncated", ["counted", "masked"])
+def test_a_sample_that_was_cut_is_counted_or_masked(recipe, updates, monkeypatch, truncated, loss):
+    sample = InPlace.sample
+
+    async def ends_half_of_them(self, prompt):
+        found = await sample(self, prompt)
+        ids = (*found.ids[:-1], self.tokenizer.eos_token_id) if len(prompt) % 2 else found.ids
+        return Sample(ids, found.logprobs, found.version)
+
+    monkeypatch.setattr(InPlace, "sample", ends_half_of_them)
+    settings = recipe(updates=1, truncated=truncated, loss=loss, max_tokens=12)
+    train_rlve(settings)
+    [(trainer, tokens, rollouts)] = updates
+    ends = [[rollout.ledger.ids[end - 1] for _, end in rollout.ledger.spans] for rollout in rollouts]
+    cut = [[last != trainer.processing_class.eos_token_id for last in row] for row in ends]
+    assert 0 < sum(map(sum, cut)) < sum(map(len, cut)), "all are of a kind: the test proves nothing"
+    learnt = [
+        [
+            i
+            for span, was in zip(rollout.ledger.spans, row, strict=True)
+            if truncated == "counted" or not was
+            for i in range(*span)
+        ]
+        for rollout, row in zip(rollouts, cut, strict=True)
+    ]
+    assert [sequence.targets.tolist() for sequence in tokens.sequences] == learnt
+    counts = [*map(len, learnt)]
+    assert len(tokens.steps) == len(tokens.advantages) == sum(counts)
+    objective = RolloutObjective(tokens, settings.rlve, 0, trainer.everywhere)
+    by_rollout, by_token = [1 / (len(counts) * max(1, n)) for n in counts], [1 / sum(counts)] * len(counts)
+    constant = [1 / (len(counts) * settings.rlve.max_episode_tokens)] * len(counts)
+    shares = {"grpo": by_rollout, "gspo": by_rollout, "dr_grpo": constant}.get(loss, by_token)
+    assert objective.weights.tolist() == pytest.approx([w for w, n in zip(shares, counts, strict=True) for _ in range(n)])
+    [line] = metrics(settings.out)
+    assert line["completions/clipped_ratio"] == pytest.approx(sum(map(sum, cut)) / sum(map(len, cut)))
+
+
+@pytest.mark.parametrize(("truncated", "moves"), [("counted", True), ("masked", False)])
+def test_what_is_masked_moves_no_weight(recipe, updates, truncated, moves):
+    """Every sample is cut after two tokens."""
+    settings = recipe(updates=1, truncated=truncated, max_tokens=2, kl=0.1, entropy=0.01)
+    before = load_file(Path(settings.model.name) / "model.safetensors")
+    train_rlve(settings)
+    after = load_file(settings.out / "model/model.safetensors")
+    assert any(not torch.equal(before[name], tensor) for name, tensor in after.items()) == moves
+    assert metrics(settings.out)[0]["completions/clipped_ratio"] == 1
 
 
 def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):
