@@ -345,6 +345,26 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
 
 
+def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recipe, updates, tmp_path):
+    """About half of the episodes begin with more tokens than an episode may have."""
+    limit = {"max_episode_tokens": 62, "save_steps": 1, "blueprints_per_update": 4}
+    train_rlve(recipe(updates=1, **limit))
+    train_rlve(recipe(updates=3, **limit))  # goes on from the checkpoint
+    train_rlve(recipe(updates=3, out="unbroken", **limit))
+    assert len(updates) == 1 + 2 + 3
+    for _, tokens, rollouts in updates:
+        spoiled = [rollout.trajectory.outcome is Outcome.INFRA_ERROR for rollout in rollouts]
+        reasons = [
+            rollout.trajectory.fault.reason for rollout in rollouts if rollout.trajectory.outcome is Outcome.INFRA_ERROR
+        ]
+        assert all("the first prompt has" in reason and "an episode may have 62" in reason for reason in reasons)
+        assert [count > 0 for count in tokens.counts] == [not one for one in spoiled]
+    shares = [line["fault/server"] for line in metrics(tmp_path / "run")]
+    assert len(shares) == 3 and all(0 < share < 1 for share in shares)
+    weights = [load_file(tmp_path / f"{out}/model/model.safetensors") for out in ("run", "unbroken")]
+    assert all(torch.equal(weights[0][name], tensor) for name, tensor in weights[1].items())
+
+
 def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     ledger = TokenLedger()
     ledger.read([1, 2])
