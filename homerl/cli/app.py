@@ -67,8 +67,11 @@ def check(
     ] = None,
     gpu_memory: Annotated[float, typer.Option(min=1, help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe and print it, estimate its memory, check this machine, and play an episode of each source."""
+    """Resolve a recipe and print it, estimate its memory, check this machine, play an episode of each source, and measure
+    its prompts.
+    """
     from homerl.run.preflight import check_machine
+    from homerl.run.prompts import measure
     from homerl.run.recipe import load_recipe, recipe_data
     from homerl.run.rehearsal import rehearse
     from homerl.train.memory import estimates, memory_of
@@ -80,6 +83,7 @@ def check(
         say("".join(f"# {stage}: {line}\n" for line in estimate.lines(memory)), end="")
     check_machine(loaded, recipe)
     say("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
+    say("".join(f"# prompts: {found.line}\n" for found in measure(loaded, recipe)), end="")
 
 
 @app.command()

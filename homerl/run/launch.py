@@ -18,6 +18,7 @@ from envs.documents import naming
 from homerl.processes.exit_codes import tell
 from homerl.processes.lifetime import die_with_parent
 from homerl.processes.ranks import is_first
+from homerl.terminal.console import print_error
 from homerl.terminal.endings import Ending, run_to_end
 from homerl.train import TRAININGS
 
@@ -47,6 +48,7 @@ def speaks(end: Ending) -> bool:
 
 def _start(path: str, argv: Sequence[str]) -> None:
     from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
+    from homerl.run.prompts import measure
     from homerl.run.recipe import load_recipe
     from homerl.run.rehearsal import rehearse
 
@@ -55,6 +57,9 @@ def _start(path: str, argv: Sequence[str]) -> None:
         return
     check_machine(recipe, path)
     rehearse(recipe)
+    for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
+        if found.warns and is_first():
+            print_error(f"warning: {found.line}")
     run_recipe(recipe)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.documents import InputError
+from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -21,6 +23,30 @@ from homerl.worlds.registry import begin, make_blueprint, world_of
 from rewards.composite import RewardWeights, step_rewards
 
 SEEDS = 5  # seeds of which one must give a blueprint
+FLAWLESS = ExpertConfig(mistakes=0.0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of blueprints under a recipe's `key`: `count` of them, from the seed `first` on, and how they are played.
+
+    `own_dialogues` says that the expert's dialogues are what is trained on.
+    """
+
+    key: str
+    recipe: Any
+    split: Split
+    first: int
+    count: int
+    limits: EpisodeLimits
+    behaviours: Behaviours = AT_ONCE
+    expert: ExpertConfig = FLAWLESS
+    own_dialogues: bool = False
+
+    @property
+    def stage(self) -> str:
+        """The section of the recipe that names it."""
+        return self.key.partition(".")[0]
 
 
 def rehearse(recipe: Base) -> list[str]:
@@ -31,8 +57,9 @@ def rehearse(recipe: Base) -> list[str]:
     """
     weights = getattr(recipe, "rewards", RewardWeights())
     lines = []
-    for key, source, split, first in _parts(recipe):
-        blueprint = _first_blueprint(key, source, split, first)
+    for named in sources(recipe):
+        key, source = named.key, named.recipe
+        blueprint = _first_blueprint(key, source, named.split, named.first)
         episode = begin(blueprint, EpisodeLimits())
         world = world_of(blueprint)
         if ScriptedUser.name not in world.users:
@@ -40,7 +67,7 @@ def rehearse(recipe: Base) -> list[str]:
             continue
         if beyond := sorted(set(world.out_of_reach(source))):
             lines.append(f"{key}: the agent's tools do nothing with {', '.join(beyond)}")
-        expert = world.expert(ExpertConfig(mistakes=0.0), 0)
+        expert = world.expert(FLAWLESS, 0)
         trajectory = asyncio.run(play(episode, expert, ScriptedUser(0)))
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
         ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
@@ -48,33 +75,37 @@ def rehearse(recipe: Base) -> list[str]:
     return lines
 
 
-def _parts(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:
-    """The sources with each part of a mixture by itself."""
-    for key, source, split, first in _sources(recipe):
-        mixed = getattr(source, "worlds", None)
+def sources(recipe: Base) -> Iterator[Source]:
+    """The sources of blueprints, each part of a mixture by itself. An LLM author's blueprints cannot be made here."""
+    for source in _named(recipe):
+        mixed = getattr(source.recipe, "worlds", None)
         if mixed is None:
-            yield key, source, split, first
+            yield source
         else:
             for name, part in mixed.items():
-                yield f"{key}.worlds.{name}", part.recipe, split, first
+                yield replace(source, key=f"{source.key}.worlds.{name}", recipe=part.recipe)
 
 
-def _sources(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:
-    """(key, source, split, first seed) of each source of blueprints. An LLM author's blueprints cannot be made here."""
+def _named(recipe: Any) -> Iterator[Source]:
     synth, training, evaluation, bench = (
         getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench")
     )
     if synth and not synth.author:
-        for number, stage in enumerate(synth.curriculum):
-            yield f"synth.curriculum.{number}", stage, synth.split, synth.first_seed
-        yield "synth.recipe", synth.recipe, synth.split, synth.first_seed
+        stages = {f"synth.curriculum.{number}": stage for number, stage in enumerate(synth.curriculum)}
+        of, expert = (synth.split, synth.first_seed), FLAWLESS if synth.agent else synth.expert
+        count, played = -(-synth.blueprints // (len(stages) + 1)), (synth.limits, synth.user.behaviours)
+        for key, stage in (stages | {"synth.recipe": synth.recipe}).items():
+            yield Source(key, stage, *of, count, *played, expert, own_dialogues=synth.agent is None)
     if training:
-        yield "blueprints.recipe", training.recipe, "train", training.first_seed
-    if evaluation and evaluation.every:
-        yield "evaluation.recipe", evaluation.recipe or training.recipe, "heldout", evaluation.first_seed
+        played = recipe.limits, recipe.user.behaviours
+        yield Source("blueprints.recipe", training.recipe, "train", training.first_seed, training.count, *played)
+        if evaluation.every:
+            held = evaluation.recipe or training.recipe
+            yield Source("evaluation.recipe", held, "heldout", evaluation.first_seed, evaluation.count, *played)
     for number, suite in enumerate(bench.suites if bench else ()):
         if suite.benchmark is None:
-            yield f"bench.suites.{number}.recipe", suite.recipe, "heldout", suite.first_seed
+            of, played = ("heldout", suite.first_seed), (bench.limits, suite.user.behaviours)
+            yield Source(f"bench.suites.{number}.recipe", suite.recipe, *of, suite.count, *played)
 
 
 def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
         return recipe.model.name
     from accelerate import PartialState
 
-    from homerl.train.tiny import make_tiny
+    from homerl.train.tiny import make_tiny, tools_in
 
     folder = recipe.out / "scratch"
     state = PartialState(cpu=recipe.cpu, timeout=collective_timeout(recipe))
@@ -95,13 +94,6 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
         making.rename(folder)
     state.wait_for_everyone()
     return str(folder)
-
-
-def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The tools of all rows, each once, in the order of the rows: worlds and toolsets may be mixed."""
-    listings = dict.fromkeys(row["tools"] for row in rows)
-    tools = {json.dumps(tool): tool for listing in listings for tool in json.loads(listing)}
-    return [*tools.values()]
 
 
 def load_tokenizer(source: str, own: bool = False) -> Any:

@@ -7,7 +7,8 @@ token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,6 +104,18 @@ def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
     return frames
 
 
+def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tools of all rows, each once, in the order of the rows: worlds and toolsets may be mixed."""
+    listings = dict.fromkeys(row["tools"] for row in rows)
+    tools = {json.dumps(tool): tool for listing in listings for tool in json.loads(listing)}
+    return [*tools.values()]
+
+
+def tokenizer_from(rows: Sequence[dict[str, Any]], config: TinyConfig) -> Any:
+    """The tokenizer that is made from dialogue rows and their tools."""
+    return make_tokenizer(_texts(rows), tools_in(rows), config)
+
+
 def make_model(config: TinyConfig, vocab_size: int, seed: int):
     """A `Qwen3ForCausalLM` in float32, with weights initialised from `seed`."""
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
@@ -133,8 +146,7 @@ def make_tiny(
     """Make an untrained model and its tokenizer from dialogue rows, and write both to `out`."""
     from transformers import GenerationConfig
 
-    texts = (message["content"] or call["function"]["arguments"] for message, call in _spoken(rows))
-    tokenizer = make_tokenizer(texts, tools, config)
+    tokenizer = make_tokenizer(_texts(rows), tools, config)
     model = make_model(config, len(tokenizer), seed)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0
@@ -144,9 +156,9 @@ def make_tiny(
     return out
 
 
-def _spoken(rows: Iterable[dict[str, Any]]):
-    """Pairs (message, call) of all messages. A message without calls has one empty call."""
+def _texts(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The text of each message, and the arguments of each of its calls if it has none."""
     for row in rows:
         for message in row["messages"]:
             for call in message["tool_calls"] or [{"function": {"arguments": ""}}]:
-                yield message, call
+                yield message["content"] or call["function"]["arguments"]
