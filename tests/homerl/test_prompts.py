@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from forked import homerl
+from typer.testing import CliRunner
 
 from envs.documents import InputError
 from envs.homeenv.home_file import save_home
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
@@ -92,22 +93,21 @@ def test_dialogues_that_sft_would_refuse_are_refused_before_they_are_made(made, 
 def test_what_is_refused_is_refused_before_any_synthesis_and_as_many_devices_fit_as_are_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(prompts, "BLUEPRINTS", 12)
-    overrides = ["--synth.curriculum", "[]", "--wandb.mode", "disabled"]
-    recipe = str(ROOT / "recipes/home_assistant.yaml")
+    recipe, others = str(ROOT / "recipes/home_assistant.yaml"), ["--synth.curriculum", "[]", "--wandb.mode", "disabled"]
 
-    def exposed(devices: int) -> list[str]:
-        save_home(make_home(3, HomeRecipe(devices=(devices, devices))), tmp_path / "home.json")
-        return measured(load_recipe(recipe, overrides))
+    def exposing(devices: int) -> list[str]:
+        save_home(make_home(3, HomeRecipe(devices=(devices, devices))), tmp_path / f"{devices}.json")
+        return [*others, "--every.home.files", f'["{devices}.json"]']
 
-    save_home(make_home(3, HomeRecipe(devices=(60, 60))), tmp_path / "home.json")
-    assert main(recipe, overrides) == 2
+    assert main(recipe, exposing(60)) == 2
     said = capsys.readouterr().err
     assert "synth.recipe: a first prompt has about" in said and "and sft.max_length is 2,048" in said
     assert not Path("runs").exists()
     fitting = int(said.split("(about ")[1].split()[0])
-    assert 20 < fitting < 60 and f"{fitting - 4} devices" in exposed(fitting - 4)[0]
+    assert 20 < fitting < 60
+    assert f"({fitting - 4} devices" in measured(load_recipe(recipe, exposing(fitting - 4)))[0]
     with pytest.raises(InputError, match=r"(a first prompt|a dialogue of the expert) has about"):
-        exposed(fitting + 12)
+        measured(load_recipe(recipe, exposing(fitting + 12)))
 
 
 def test_prompts_of_every_world_are_measured(monkeypatch):
@@ -136,8 +136,8 @@ def test_without_a_tokenizer_nothing_is_measured(made, tmp_path):
 
 def test_the_check_prints_what_was_measured(made, tiny):
     made("rlve", model={"name": str(tiny)})
-    done = homerl("check", "r.yaml", cwd=Path.cwd())
-    assert "# prompts: blueprints.recipe: the first prompts of 24 blueprints have up to" in done.stdout, done.stderr
+    done = CliRunner().invoke(app, ["check", "r.yaml"])
+    assert "# prompts: blueprints.recipe: the first prompts of 24 blueprints have up to" in done.output
 
 
 def sizes(*pairs: tuple[int | None, int]) -> list[Size]:
