@@ -128,7 +128,7 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     disable_progress_bar()
     if not is_adapter(source):
-        return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa")
+        return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype))
     from peft import PeftModel
 
     base = read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"]
@@ -147,10 +147,15 @@ def with_kernels(model: Any, recipe: Any) -> Any:
         "pip install 'homerl[kernels]', or leave it at `auto`",
     )  # fmt: skip
     if has_fused_kernels(recipe) and torch.cuda.is_available():
-        from liger_kernel.transformers import _apply_liger_kernel_to_instance
-
-        _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
+        fuse(model)
     return model
+
+
+def fuse(model: Any) -> None:
+    """Give a model Liger's kernels, where Liger knows its family."""
+    from liger_kernel.transformers import _apply_liger_kernel_to_instance
+
+    _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
 
 
 def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:

@@ -1,9 +1,9 @@
-"""Estimates the memory of a recipe on each GPU from sizes alone, before anything is loaded.
+"""Estimates the memory of a recipe on each GPU, before anything is loaded.
 
 A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/packing`), so its
 budget of tokens is found here too.
 
-Invariants: no torch and no network; every part is listed, so that each can be checked; parts that are never needed at
+Invariants: no network; torch is imported only to count (`activations.py`), not with this file; every part is listed, so that each can be checked; parts that are never needed at
 the same time (a sleeping sampler, the trainer's activations) are not added up. It is an estimate: `OVERHEAD` stands for
 fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
 """
@@ -13,18 +13,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from homerl.recipe.base import Base
 from homerl.train import TRAININGS
 from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO
-from homerl.train.packing.budget import budget_of
+from homerl.train.packing.budget import Room
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import RLVESettings, SFTSettings
 from homerl.train.refusals import parallel_mode
-from homerl.train.sizes import GB, TokenBytes, sizes_of
+from homerl.train.sizes import GB, config_of, of_config
+
+if TYPE_CHECKING:
+    from homerl.train.activations import Counted
 
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
@@ -34,18 +37,23 @@ ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two momen
 
 @dataclass(frozen=True)
 class Estimate:
-    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself, and
-    `alone` why each sequence has a row of its own, if so.
+    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself, `room`
+    what the budget of a pass is made from, and `alone` why each sequence has a row of its own, if so.
     """
 
     gpus: int
     always: dict[str, float]
     training: dict[str, float]
     sampling: dict[str, float]
-    unit: str = "GPUs"
-    lacks: str = ""
-    budget: Budget | None = None
+    unit: str
+    lacks: str
+    room: Room
     alone: str | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The most tokens of a pass."""
+        return self.room.budget()
 
     @property
     def peak(self) -> float:
@@ -92,17 +100,16 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     stage = stage or recipe.run
     alone = recipe.cpu or parallel_mode(recipe) == "none"
     count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
-    shape, lora = sizes_of(recipe.model), recipe.model.lora
-    whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
-    trained = shape.adapter(lora) if lora else whole
+    settings = recipe.rlve if stage == "rlve" else recipe.sft
+    shape, found = of_config(config_of(recipe.model)), count_of(recipe, longest(settings))
+    whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     always = _states(parallel, whole, trained, width, count, ADAM[recipe.model.dtype])
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
-    settings = recipe.rlve if stage == "rlve" else recipe.sft
     takes = Takes()
     if stage == "rlve":
         sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
-        if settings.kl and lora is None:
+        if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and settings.distill.model:
             teacher = sizes_of(recipe.model.model_copy(update={"name": settings.distill.model, "from_scratch": None}))
@@ -111,13 +118,12 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         left = max(0.0, memory - sum(always.values()))
         takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded, left))
         always |= takes.always
-    logits, token = shape.logits() / GB, shape.token_bytes(width, has_fused_kernels(recipe))
-    free = (memory - sum(always.values()) - logits) * GB
-    budget = budget_of(settings, token, free, recipe.cpu)
-    activations, lacks = _activations(token, budget, longest(settings), free)
+    logits = shape.logits() / GB
+    room = Room(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
+    activations, lacks = _activations(room, longest(settings))
     training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
-    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, budget, shape.alone)
+    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, room, shape.alone)
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:
@@ -125,10 +131,18 @@ def longest(settings: RLVESettings | SFTSettings) -> int:
     return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
+def count_of(recipe: Base, longest: int) -> Counted:
+    """The weights of a recipe's model and the activations of its tokens, counted."""
+    from homerl.train.activations import counted
+
+    device = "cpu" if recipe.cpu else "cuda"
+    return counted(config_of(recipe.model), recipe.model, has_fused_kernels(recipe), device, longest)
+
+
 def has_fused_kernels(recipe: Base) -> bool:
     """Whether the recipe trains with Liger's kernels on this machine."""
     kernels = recipe.model.kernels
-    return kernels == "liger" or (kernels == AUTO and not recipe.cpu and liger_installed())
+    return liger_installed() and (kernels == "liger" or (kernels == AUTO and not recipe.cpu))
 
 
 def liger_installed() -> bool:
@@ -136,12 +150,13 @@ def liger_installed() -> bool:
     return find_spec("liger_kernel") is not None
 
 
-def _activations(token: TokenBytes, budget: Budget, longest: int, free: float) -> tuple[float, str]:
+def _activations(room: Room, longest: int) -> tuple[float, str]:
     """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
-    kept = max(budget.plain * token.plain, (budget.most > budget.plain) * budget.most * token.checkpointed)
-    alone = longest * (token.plain if budget.plain == budget.most else token.checkpointed)
-    lacks = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations" if alone > free else ""
-    return kept / GB, lacks
+    budget = room.budget()
+    kept = max(room.expected(budget.plain, False), (budget.most > budget.plain) * room.expected(budget.most, True))
+    alone = room.expected(longest, budget.plain < budget.most)
+    short = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations" if alone > room.free else ""
+    return kept / GB, short
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:

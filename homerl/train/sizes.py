@@ -1,4 +1,4 @@
-"""The sizes of a dense decoder, and the memory of its activations. Estimates and budgets are made from them.
+"""The configuration of a recipe's model, and the sizes in it. Estimates of memory are made from them.
 
 Invariant: no torch and no network, since recipes are checked with it.
 """
@@ -11,21 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import read_json
-from homerl.train.model import LoraSettings, ModelSettings
+from homerl.train.model import ModelSettings
 from homerl.train.packing.families import why_alone
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
-
-
-@dataclass(frozen=True)
-class TokenBytes:
-    """Bytes of the activations of one token: `plain` if all are kept for the backward pass, `checkpointed` if only the
-    input of each layer and one complete layer are.
-    """
-
-    plain: int
-    checkpointed: int
 
 
 @dataclass(frozen=True)
@@ -53,23 +43,15 @@ class DecoderSizes:
         """The number of parameters of the model."""
         return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
 
-    def adapter(self, lora: LoraSettings) -> float:
-        """The number of parameters of an adapter on all linear layers."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
-        return lora.r * self.layers * ends
-
-    def token_bytes(self, width: int, fused: bool) -> TokenBytes:
-        """The memory of a token's activations, with numbers of `width` bytes.
-
-        `fused` kernels (Liger's) keep what goes into a norm, a position and an activation, and nothing of what is between.
-        """
-        heads = self.head_dim * (self.heads + self.kv_heads)
-        if fused:
-            layer = width * (4 * self.hidden + 3 * heads + 3 * self.intermediate)
-        else:
-            layer = width * (8 * self.hidden + 2 * heads + 4 * self.intermediate)
-        return TokenBytes(self.layers * layer, self.layers * width * self.hidden + layer)
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of a Qwen3 of these sizes, as in its `config.json`."""
+        return {
+            "model_type": "qwen3", "hidden_size": self.hidden, "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads,
+            "intermediate_size": self.intermediate, "head_dim": self.head_dim, "vocab_size": self.vocab,
+            "tie_word_embeddings": self.tied,
+        }  # fmt: skip
 
     def logits(self) -> int:
         """Bytes of the fused head's tiles."""
@@ -88,19 +70,24 @@ KNOWN = {
 
 
 def sizes_of(model: ModelSettings) -> DecoderSizes:
-    """The sizes of a model: from its files, else by its name, else from the hub's configuration if it is cached, else those
-    of the known model of similar size.
+    """The sizes of a model."""
+    return of_config(config_of(model))
+
+
+def config_of(model: ModelSettings) -> Mapping[str, Any]:
+    """The configuration of a model: from its files, else by its name, else from the hub if it is cached, else that of the
+    known model of similar size.
     """
     if model.from_scratch is not None:
         sizes = model.from_scratch
         return DecoderSizes(
             sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
             sizes.vocab_size, True,
-        )  # fmt: skip
+        ).config  # fmt: skip
     if known := _known(model.name):
         return known
     size = (model.parameters or 8.2) * GB
-    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
+    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
 
 
 def holds_model(folder: Path) -> bool:
@@ -108,17 +95,17 @@ def holds_model(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def _known(name: str) -> DecoderSizes | None:
-    """The sizes of a folder, a known model, or a hub model whose configuration is cached."""
+def _known(name: str) -> Mapping[str, Any] | None:
+    """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
     folder = Path(name)
     if (folder / "adapter_config.json").is_file():
         return _known(read_json(folder / "adapter_config.json").data["base_model_name_or_path"])
     if (folder / "config.json").is_file():
-        return of_config(read_json(folder / "config.json").data)
-    return KNOWN.get(folder.name) or _cached(name)
+        return read_json(folder / "config.json").data
+    return KNOWN[folder.name].config if folder.name in KNOWN else _cached(name)
 
 
-def _cached(name: str) -> DecoderSizes | None:
+def _cached(name: str) -> Mapping[str, Any] | None:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -126,7 +113,7 @@ def _cached(name: str) -> DecoderSizes | None:
         config = try_to_load_from_cache(name, "config.json")
     except HFValidationError:  # the name of no repository, such as that of a folder
         return None
-    return of_config(read_json(config).data) if isinstance(config, str) else None
+    return read_json(config).data if isinstance(config, str) else None
 
 
 def of_config(config: Mapping[str, Any]) -> DecoderSizes:

@@ -1,29 +1,87 @@
 """The budget of a pass, from the memory that weights, gradients, the optimizer and the engine leave.
 
-Invariants: no torch, since recipes are checked with it; a number in the recipe wins over the estimate; with
+On a GPU the first passes of a run are small (`Room.cautious`), and the budget then follows from what they took
+(`Room.measured`).
+
+Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements; with
 `gradient_checkpointing: auto` a pass keeps its activations if they fit, and computes them again otherwise.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from homerl.train.model import AUTO
 from homerl.train.packing.passes import STEP, Budget
 from homerl.train.recipe import OptimSettings
-from homerl.train.sizes import TokenBytes
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
 SPARE = 0.9  # share of the free memory that is used, since some is lost between blocks
 
 
-def budget_of(settings: OptimSettings, token: TokenBytes, free: float, cpu: bool) -> Budget:
-    """The budget of a pass in `free` bytes."""
-    asked, checkpointing = settings.tokens_per_step, settings.gradient_checkpointing
-    largest = LARGEST_ON_CPU if cpu else LARGEST
-    plain, most = (
-        max(STEP, min(largest, int(SPARE * free / each) // STEP * STEP)) for each in (token.plain, token.checkpointed)
-    )
-    if asked != AUTO:
-        plain, most = (asked if checkpointing is False else min(plain, asked)), asked
-    if checkpointing == AUTO:
-        return Budget(plain, max(plain, most))
-    return Budget(0, most) if checkpointing else Budget(plain, plain, allowed=False)
+@dataclass(frozen=True)
+class TokenBytes:
+    """Bytes of the activations of one token: what the forward pass keeps if it keeps all (`kept`), or the input of each
+    layer and one complete layer (`recomputed`); and what the largest `layer` keeps.
+
+    While a layer's backward pass runs, its gradients take as much again as the layer kept, at the most.
+    """
+
+    kept: float
+    recomputed: float
+    layer: float = 0.0
+
+    @property
+    def plain(self) -> float:
+        """The most bytes at a time, if all activations are kept."""
+        return self.kept + self.layer
+
+    @property
+    def checkpointed(self) -> float:
+        """The most bytes at a time with checkpointing."""
+        return self.recomputed + self.layer
+
+    def times(self, factor: float) -> TokenBytes:
+        """So many times these bytes."""
+        return TokenBytes(self.kept * factor, self.recomputed * factor, self.layer * factor)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a budget is made from: the recipe's settings, a token's bytes, the free bytes, and whether it is for a CPU."""
+
+    settings: OptimSettings
+    token: TokenBytes
+    free: float
+    cpu: bool
+
+    def budget(self) -> Budget:
+        """The budget of a pass."""
+        asked, checkpointing = self.settings.tokens_per_step, self.settings.gradient_checkpointing
+        largest = LARGEST_ON_CPU if self.cpu else LARGEST
+        plain, most = (
+            max(STEP, min(largest, int(SPARE * self.free / each) // STEP * STEP))
+            for each in (self.token.plain, self.token.checkpointed)
+        )
+        if asked != AUTO:
+            plain, most = (asked if checkpointing is False else min(plain, asked)), asked
+        if checkpointing == AUTO:
+            return Budget(plain, max(plain, most))
+        return Budget(0, most) if checkpointing else Budget(plain, plain, allowed=False)
+
+    @property
+    def measures(self) -> bool:
+        """Whether the budget is to follow from a measured pass."""
+        return not self.cpu and self.settings.tokens_per_step == AUTO
+
+    def cautious(self) -> Budget:
+        """The budget before a pass was measured: half of what the estimate allows."""
+        return self.budget().halved() if self.measures else self.budget()
+
+    def expected(self, tokens: int, recomputed: bool) -> float:
+        """The bytes that a pass of so many tokens is expected to take."""
+        return tokens * (self.token.checkpointed if recomputed else self.token.plain)
+
+    def measured(self, factor: float) -> Room:
+        """With the bytes of a token that was measured, as a multiple of the expected ones."""
+        return replace(self, token=self.token.times(factor))

@@ -182,7 +182,7 @@ class PackedUpdates:
 
     def _attention(self, model: Any) -> AbstractContextManager[None]:
         """Within the context the model attends to this trainer's rows."""
-        return packed_attention(*_configs(model)) if self.kernel else nullcontext()
+        return packed_attention(*configs_of(model)) if self.kernel else nullcontext()
 
     def _row(self, sequences: Sequence[TokenSequence], one: Pass) -> Row:
         device = self.accelerator.device
@@ -277,7 +277,7 @@ def held_by(model: Any) -> str:
     return ", ".join(f"{name} {size / GB:.1f} GB" for name, size in sizes.items() if size)
 
 
-def _configs(model: Any) -> list[Any]:
+def configs_of(model: Any) -> list[Any]:
     """The configurations that a model's attention reads."""
     parts = (part for part in model.modules() if hasattr(part, "layer_idx") and hasattr(part, "config"))
     return list({id(part.config): part.config for part in parts}.values())
