@@ -118,9 +118,7 @@ def _forwarded(model: Any, kernel: Kernel | None, tokens: int) -> TokenBytes:
     attention = packed_attention(*configs_of(model)) if kernel else nullcontext()
     with FakeTensorMode(), _looking_at_no_values(), attention, ExitStack() as hooks:
         named = [*decoder.named_parameters(), *decoder.named_buffers()]
-        fakes = {
-            name: torch.empty(part.shape, dtype=part.dtype).requires_grad_(part.requires_grad) for name, part in named
-        }
+        fakes = {name: torch.empty(part.shape, dtype=part.dtype).requires_grad_(part.requires_grad) for name, part in named}
         row = row_of([TokenSequence.of(range(tokens + 1), np.array([tokens]))], kernel, "cpu")
         inputs = {name: value for name, value in row.inputs.items() if name not in NOT_FORWARDED}
         kept = _Kept({part.untyped_storage()._cdata for part in fakes.values()})
@@ -147,7 +145,7 @@ def _looking_at_no_values() -> Iterator[None]:
 
 @dataclass
 class _Kept:
-    """The storages that a forward pass keeps, with their bytes: of each layer, of what layers are called with, and others."""
+    """The storages that a forward pass keeps, with their bytes: of each layer, of the layers' inputs, and others."""
 
     weights: set[int]
     others: dict[int, int] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
 from homerl.train.model import ModelSettings
 from homerl.train.packing.families import why_alone
+from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import OptimSettings
@@ -167,7 +168,8 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
         memory = torch.cuda.get_device_properties(state.device).total_memory / GB
     found = estimate(recipe, gpus=state.num_processes, memory=memory)
     alone = why_alone(trainer.model.config.to_dict())
-    updates = PackedUpdates(state, found.budget, recipe.model.attention, recipe.model.dtype != "float32", alone)
+    gauge = Gauge(state, found.room)
+    updates = PackedUpdates(state, gauge.budget, recipe.model.attention, recipe.model.dtype != "float32", alone, gauge)
     if not found.fits(memory):
         updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
     return updates

@@ -3,9 +3,9 @@
 A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/packing`), so its
 budget of tokens is found here too.
 
-Invariants: no network; torch is imported only to count (`activations.py`), not with this file; every part is listed, so that each can be checked; parts that are never needed at
-the same time (a sleeping sampler, the trainer's activations) are not added up. It is an estimate: `OVERHEAD` stands for
-fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
+Invariants: no network, and torch only where activations are counted; every part is listed, so that each can be checked;
+parts that are never needed at the same time (a sleeping sampler, the trainer's activations) are not added up. It is an
+estimate: `OVERHEAD` stands for fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def _activations(room: Room, longest: int) -> tuple[float, str]:
     budget = room.budget()
     kept = max(room.expected(budget.plain, False), (budget.most > budget.plain) * room.expected(budget.most, True))
     alone = room.expected(longest, budget.plain < budget.most)
-    short = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations" if alone > room.free else ""
-    return kept / GB, short
+    needs = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations"
+    return kept / GB, needs if alone > room.free else ""
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:

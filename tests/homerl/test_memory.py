@@ -9,7 +9,7 @@ import pytest
 from forked import homerl
 
 from homerl.run.recipe import load_recipe
-from homerl.train.memory import estimate, estimates, longest, memory_of
+from homerl.train.memory import count_of, estimate, estimates, longest, memory_of
 from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.packing.passes import Budget
 from homerl.train.sizes import KNOWN, DecoderSizes, sizes_of
@@ -28,17 +28,23 @@ def test_known_sizes_are_the_models_own(name):
 
 
 def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
+    import copy
+
     from peft import LoraConfig, get_peft_model
 
     shape = sizes_of(ModelSettings(name=str(tiny)))
     norms = sum(p.numel() for n, p in model.named_parameters() if "norm" in n)
     assert shape.parameters == model.num_parameters() - norms
-    import copy
-
     lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
     adapted = get_peft_model(copy.deepcopy(model), lora)
     trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
-    assert shape.adapter(LoraSettings(r=4)) == trained
+    own = {"name": str(tiny), "dtype": "float32"}
+    whole, few = (
+        count_of(recipe("sft_8b").model_copy(update={"model": ModelSettings(**own, lora=lora)}), 512)
+        for lora in (None, LoraSettings(r=4))
+    )
+    assert (whole.parameters, whole.trained) == (model.num_parameters(), model.num_parameters())
+    assert (few.parameters, few.trained) == (model.num_parameters(), trained)
 
 
 def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
@@ -68,8 +74,9 @@ def test_a_hub_model_has_the_sizes_of_its_cached_configuration(tmp_path, monkeyp
 
 def test_check_says_that_a_models_layers_are_not_all_attention(tmp_path):
     """Of a model that also sees, whose decoder is described within its configuration."""
-    text = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 99}
-    config = {"text_config": text | {"layer_types": ["linear_attention", "full_attention"]}, "tie_word_embeddings": True}
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 99}
+    text = sizes | {"model_type": "qwen3_5_text", "layer_types": ["linear_attention", "full_attention"]}
+    config = {"model_type": "qwen3_5", "text_config": text, "tie_word_embeddings": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
     lines = estimate(recipe("sft_8b", "--model.name", str(tmp_path))).lines(80)
     assert "no prompt is shared: its layers are not all attention (linear_attention)" in lines[-1]
@@ -80,8 +87,7 @@ PARTS = ("weights", "gradients", "optimizer")
 
 
 def test_states_by_hand():
-    shape: DecoderSizes = KNOWN["Qwen3-8B"]
-    whole = shape.parameters / 1e9
+    whole = 8.19073536  # with its norms
     full = estimate(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
     assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(10 * whole)
     two = estimate(recipe("sft_8b", "--parallel", "zero2"), gpus=4).always
@@ -208,7 +214,7 @@ def test_a_catalogue_that_is_not_there_is_said_by_check():
 
 def test_a_whole_copy_to_sample_from_is_counted():
     sharded = ("--parallel", "fsdp2", "--rlve.engine", "{kind: transformers}")
-    whole = sizes_of(recipe("rlve_full").model).parameters * 2 / 1e9
+    whole = count_of(recipe("rlve_full"), 512).parameters * 2 / 1e9
     assert estimate(recipe("rlve_full", *sharded), gpus=4).always["the sampler's copy"] == pytest.approx(whole)
     assert "the sampler's copy" not in estimate(recipe("rlve_full")).always
 

@@ -1,7 +1,6 @@
 """The budget of a pass, from the memory that weights, gradients, the optimizer and the engine leave.
 
-On a GPU the first passes of a run are small (`Room.cautious`), and the budget then follows from what they took
-(`Room.measured`).
+On a GPU the first passes of a run are smaller (`Room.cautious`), and the budget follows from what they took (`gauge.py`).
 
 Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements; with
 `gradient_checkpointing: auto` a pass keeps its activations if they fit, and computes them again otherwise.
@@ -9,7 +8,7 @@ Invariants: no torch, since recipes are checked with it; a number in the recipe 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from homerl.train.model import AUTO
 from homerl.train.packing.passes import STEP, Budget
@@ -76,12 +75,8 @@ class Room:
 
     def cautious(self) -> Budget:
         """The budget before a pass was measured: half of what the estimate allows."""
-        return self.budget().halved() if self.measures else self.budget()
+        return self.budget().halved()
 
     def expected(self, tokens: int, recomputed: bool) -> float:
         """The bytes that a pass of so many tokens is expected to take."""
         return tokens * (self.token.checkpointed if recomputed else self.token.plain)
-
-    def measured(self, factor: float) -> Room:
-        """With the bytes of a token that was measured, as a multiple of the expected ones."""
-        return replace(self, token=self.token.times(factor))

@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
+from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.passes import STEP, Budget, each_alone, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.self_check import refuse_mixing
@@ -51,14 +52,17 @@ class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
     computes in a 16-bit number format, and `alone` why its sequences cannot share a row, if so (`families.py`).
 
+    Once a `gauge` has measured a pass, its budget is taken.
+
     `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
     have been enough, if each common beginning were forwarded once an update.
     """
 
     def __init__(
-        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, alone: str | None = None
-    ) -> None:
-        self.accelerator, self.budget = accelerator, budget
+        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, alone: str | None = None,
+        gauge: Gauge | None = None,
+    ) -> None:  # fmt: skip
+        self.accelerator, self.budget, self.gauge = accelerator, budget, gauge
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if alone else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
@@ -91,6 +95,7 @@ class PackedUpdates:
             done = self._attempt(model, sequences, objective, before_exchange)
             if done is not None:
                 self.halvings = 0
+                self._take_measure()
                 return done
             self._make_room(model)
 
@@ -136,7 +141,9 @@ class PackedUpdates:
         def make(one: Pass, last: bool) -> None:
             row = self._row(sequences, one)
             self._checkpoint(model, one.recomputed)
-            with self._exchange(model, last) as called, self._attention(model):
+            tokens = row.tokens if one.members else 0
+            measured = self.gauge.watch(len(done), tokens, one.recomputed) if self.gauge else nullcontext()
+            with measured, self._exchange(model, last) as called, self._attention(model):
                 with self.accelerator.autocast():
                     scored = scores(called, row)
                     loss, sums = objective(one.members, scored)
@@ -144,7 +151,7 @@ class PackedUpdates:
                 if last:
                     before_exchange(sum((part for part, *_ in done), loss.detach()))
                 self._backward(loss)
-            done.append((loss.detach(), sums.detach(), row.tokens if one.members else 0))
+            done.append((loss.detach(), sums.detach(), tokens))
 
         failed = self._runs_out(lambda: [make(one, last=False) for one in early], self._in_shards)
         if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
@@ -154,6 +161,12 @@ class PackedUpdates:
         self.passes += sum(tokens > 0 for *_, tokens in done)
         self.made += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
+
+    def _take_measure(self) -> None:
+        """After an update: the budget that follows from what was measured, if it was."""
+        if self.gauge and (found := self.gauge.settled()):
+            self.budget = self.gauge.budget
+            self.log.info(found)
 
     def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> tuple[list[Pass], int]:
         """The passes of this rank, the largest first, one at least; and the tokens that would be enough.

@@ -19,9 +19,12 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
+from homerl.train.packing.budget import Room, TokenBytes
+from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.passes import Budget
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
+from homerl.train.recipe import SFTSettings
 
 state = Accelerator(cpu=True)
 rank, ranks = state.process_index, state.num_processes
@@ -35,6 +38,14 @@ class InShards(PackedUpdates):   # as if every pass exchanged something
     _in_shards = True
 
 
+class Half(Gauge):   # as if a pass took half of what was estimated
+    def allocated(self):
+        return 1000
+
+    def peak(self):
+        return 1000 + 118 * 100 // 2   # two sequences
+
+
 def objective(members, scored):
     return -scored.logps.sum() * ranks / 90, scored.logps.sum()[None].detach()
 
@@ -44,8 +55,11 @@ def learnt(memory):
     plain = Qwen3ForCausalLM(config)
     add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
     model = state.prepare(plain)
-    shards, lacks = memory == "shards", memory == "lacks" and rank == ranks - 1
+    shards, lacks = memory in ("shards", "measured"), memory == "lacks" and rank == ranks - 1
     updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
+    if memory == "measured":
+        updates.gauge = Half(state, Room(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
+        updates.gauge.waits, updates.budget = True, updates.gauge.room.cautious()
     updates.checked = shards   # else its rows count among the passes below
     recomputed = []   # of each pass
     forward = plain.model.forward
@@ -99,7 +113,7 @@ def alone(tmp_path_factory) -> tuple:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory) -> tuple:
     """What two ranks say."""
-    return tuple(ran(tmp_path_factory.mktemp("both"), 2, "plenty", "lacks", "shards"))
+    return tuple(ran(tmp_path_factory.mktemp("both"), 2, "plenty", "lacks", "shards", "measured"))
 
 
 @pytest.mark.parametrize(("memory", "most"), [("plenty", 150), ("lacks", 75)])
@@ -122,3 +136,12 @@ def test_ranks_in_shards_make_the_same_passes(both, alone):
     assert first[0] == second[0] == pytest.approx(losses, abs=1e-5)
     assert first[2] < second[2] and first[4] == second[4], "as many passes, alike"
     assert set(first[4]) == {True}, "the small pass too"
+
+
+def test_ranks_in_shards_take_the_same_budget_from_what_one_measured(both, alone):
+    """The rank with one sequence has no second pass, which would be measured."""
+    losses, _ = alone
+    first, second = (said["measured"] for said in both)
+    assert first[0] == second[0] == pytest.approx(losses, abs=1e-5), "it changes nothing that is learnt"
+    assert first[3] == second[3] == 512, "twice the estimate's 256"
+    assert (first[2], second[2]) == (4, 4 + 3) and len(first[4]) == len(second[4]) == 7, "four passes, then one an update"
