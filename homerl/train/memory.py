@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.recipe.base import Base
 from homerl.train import TRAININGS
+from homerl.train.disk import Disk, disk_of
 from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO
@@ -37,8 +38,10 @@ ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two momen
 
 @dataclass(frozen=True)
 class Estimate:
-    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself, `room`
-    what the budget of a pass is made from, and `alone` why each sequence has a row of its own, if so.
+    """Memory in GB by part. `peak` is the larger of training and sampling.
+
+    `lacks` says what does not fit by itself, `room` what the budget of a pass is made from, `disk` what is written, and
+    `alone` why each sequence has a row of its own, if so.
     """
 
     gpus: int
@@ -48,6 +51,7 @@ class Estimate:
     unit: str
     lacks: str
     room: Room
+    disk: Disk
     alone: str | None = None
 
     @property
@@ -78,6 +82,7 @@ class Estimate:
             head,
             *(f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts),
             f"  tokens of a pass: up to {self.budget}",
+            f"  disk: {self.disk}",
             *([f"  each row has one sequence, and no prompt is shared: {self.alone}"] if self.alone else []),
         ]
 
@@ -104,7 +109,8 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     shape, found = of_config(config_of(recipe.model)), count_of(recipe, longest(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
-    always = _states(parallel, whole, trained, width, count, ADAM[recipe.model.dtype])
+    adam = ADAM[recipe.model.dtype]
+    always = _states(parallel, whole, trained, width, count, adam)
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
     takes = Takes()
     if stage == "rlve":
@@ -123,7 +129,9 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     activations, lacks = _activations(room, longest(settings))
     training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
-    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, room, shape.alone)
+    saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if recipe.run == "flywheel" else "")
+    disk = disk_of(out, settings, stage == "rlve" and recipe.evaluation.every is not None, *saved)
+    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, room, disk, shape.alone)
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:
@@ -174,6 +182,12 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
         parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
         parts["a layer gathered"] = 2 * width * whole / 30
     return {name: size / GB for name, size in parts.items()}
+
+
+def _saved(parallel: str, trained: float, width: int, count: int, adam: int) -> tuple[float, float]:
+    """Bytes of a saved model or adapter, and of what a checkpoint has besides. ZeRO-1 and -2 save 16-bit weights twice."""
+    states = {"zero3": 12, "fsdp2": 12 - width if count > 1 else adam, "none": adam, "ddp": adam}
+    return width * trained, states.get(parallel, 12 + width) * trained
 
 
 def _served(recipe: Any) -> int:

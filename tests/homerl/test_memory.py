@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -9,6 +10,7 @@ import pytest
 from forked import homerl
 
 from homerl.run.recipe import load_recipe
+from homerl.train.disk import free_at
 from homerl.train.memory import count_of, estimate, estimates, longest, memory_of
 from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.packing.passes import Budget
@@ -237,3 +239,38 @@ def test_vllm_without_room_for_the_whole_model_does_not_fit():
 def test_check_says_so_and_what_does_not_fit():
     said = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT).stdout
     assert "memory of each of 2 training GPUs, estimated:" in said and "does not fit in 40 GB" in said
+
+
+def gigabytes(name: str, *overrides: str, gpus: int = 1) -> list[float]:
+    return [round(size, 2) for size in estimate(recipe(name, *overrides), gpus=gpus).disk.parts.values()]
+
+
+def test_the_disk_of_checkpoints_by_hand(tmp_path):
+    """Of adapters with 0.0873 and of models with 8.19 billion weights; shards are those of all ranks together."""
+    assert gigabytes("sft_8b_lora") == [round(3 * 12 * 0.0873, 2), round(2 * 0.0873, 2)]
+    assert gigabytes("sft_8b_lora", "--sft.save_steps", "null") == [round(2 * 0.0873, 2)]
+    whole = 8.19073536
+    for parallel, each in (("ddp", 12), ("zero2", 16), ("zero3", 14), ("fsdp2", 12)):
+        found = gigabytes("sft_8b", "--parallel", parallel, "--sft.keep_checkpoints", "4", gpus=4)
+        assert found == [round(5 * each * whole, 2), round(2 * whole, 2)], parallel
+    evaluated = gigabytes("rlve_8b_lora", "--evaluation.every", "10")
+    assert evaluated[1:] == [round(2 * 0.0873, 2)] * 2, "the last and the best model"
+
+
+def test_check_says_when_the_disk_is_too_small(tmp_path):
+    found = estimate(recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8).disk
+    assert found.free == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1e9, rel=0.01), (
+        "of a folder that is yet to be"
+    )
+    assert str(replace(found, free=1000.0)).endswith(f"360.4 GB of the 1000.0 GB that are free for {tmp_path / 'run/one'}")
+    assert str(replace(found, free=300.0)).endswith("too little: lower keep_checkpoints, or choose another `out`")
+    assert f"  disk: {found}" in estimate(recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8).lines(80)
+
+
+def test_what_a_run_has_written_is_free_for_it(tmp_path):
+    before = free_at(tmp_path)
+    written = tmp_path / "checkpoints/checkpoint-1/model.safetensors"
+    written.parent.mkdir(parents=True)
+    with written.open("wb") as file:
+        file.truncate(10**12)  # of holes
+    assert free_at(tmp_path) - 10**12 == pytest.approx(before, abs=2e10)

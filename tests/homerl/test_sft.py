@@ -23,6 +23,7 @@ from homerl.play.messages import IM_END
 from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
 from homerl.train.dialogues import learnt_labels, load_dialogues, processes_for, tokenized
+from homerl.train.memory import estimate
 from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
@@ -314,6 +315,20 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
     changed = {name for name in base if not torch.equal(base[name], merged[name])}
     assert changed and all("_proj" in name for name in changed)
     assert all(p.requires_grad for p in load_policy(made.model, str(folder)).parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("lora", [None, {"r": 64}])
+def test_the_disk_of_a_run_is_estimated(recipe, tiny, dtype, lora):
+    own = recipe(model={"name": str(tiny), "dtype": dtype, "lora": lora}, max_steps=3, save_steps=1, keep_checkpoints=2)
+    expected = estimate(own).disk
+    train_sft(own)
+    written = sum(path.stat().st_size for path in own.out.rglob("*.safetensors"))
+    written += sum(path.stat().st_size for path in own.out.rglob("optimizer.pt"))
+    *_, one = own.out.glob("checkpoints/checkpoint-*/optimizer.pt")
+    adapter = next(own.out.glob("model/*.safetensors"))
+    written += one.stat().st_size + adapter.stat().st_size  # a third checkpoint was there for a while
+    assert sum(expected.parts.values()) * 1e9 == pytest.approx(written, rel=0.03)
 
 
 def test_training_stops_by_the_clock_and_leaves_a_model(recipe):

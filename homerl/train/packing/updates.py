@@ -166,7 +166,7 @@ class PackedUpdates:
         """After an update: the budget that follows from what was measured, if it was."""
         if self.gauge and (found := self.gauge.settled()):
             self.budget = self.gauge.budget
-            self.log.info(found)
+            self.log.warning(found)  # information is not shown
 
     def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> tuple[list[Pass], int]:
         """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
