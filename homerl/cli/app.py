@@ -67,8 +67,8 @@ def check(
     ] = None,
     gpu_memory: Annotated[float, typer.Option(min=1, help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe and print it, estimate its memory, check this machine, play an episode of each source, and measure
-    its prompts.
+    """Resolve a recipe and print it, estimate memory and disk, check this machine, play an episode of each source, and
+    measure its prompts.
     """
     from homerl.run.preflight import check_machine
     from homerl.run.prompts import measure

@@ -17,13 +17,14 @@ from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
 from homerl.train import TRAININGS
 from homerl.train.engines.registry import engine_of
+from homerl.train.memory import liger_installed
 from homerl.train.model import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
 from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
-GPU = "pip install 'homerl[gpu]'"
+GPU, KERNELS = "pip install 'homerl[gpu]'", "pip install 'homerl[kernels]'"
 
 
 def check_machine(recipe: Base, path: str) -> None:
@@ -55,6 +56,8 @@ def _packages(recipe: Base) -> list[str]:
     engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
+    fused = getattr(recipe, "model", None) is not None and recipe.model.kernels == "liger"
+    missing |= {"liger_kernel": KERNELS} if fused and not liger_installed() else {}
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
     absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]

@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=80.0, help="GB of a GPU")
     asked = parser.parse_args()
     folder = Path(__file__).parents[2] / "recipes"
-    load = partial(load_recipe, overrides=["--model.kernels", "liger"])  # the budget of a GPU that has them
+    load = partial(load_recipe, overrides=["--model.kernels", "liger"])  # counted with them, if they are installed here
     table = Table("recipe", "prompt", "rollout", "passes", "padded rows", "rows", "unique", "padding")
     flops = {}
     for name in asked.recipes:
