@@ -29,7 +29,7 @@ from transformers.integrations import moe
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from envs.documents import InputError
-from homerl.train.common import fuse, peft_config
+from homerl.train.adapted import fuse, peft_config
 from homerl.train.model import ModelSettings
 from homerl.train.optimizers.owned import match_adapter
 from homerl.train.packing.attention import Kernel, by_segment, by_torch, kernel_of, packed_attention

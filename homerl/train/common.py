@@ -20,6 +20,7 @@ from envs.documents import InputError, read_json
 from homerl.play.messages import IM_END, can_think, chat_template, is_ours, training_template
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
+from homerl.train.adapted import fuse
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
 from homerl.train.model import ModelSettings
@@ -152,13 +153,6 @@ def with_kernels(model: Any, recipe: Any) -> Any:
     return model
 
 
-def fuse(model: Any) -> None:
-    """Give a model Liger's kernels, where Liger knows its family."""
-    from liger_kernel.transformers import _apply_liger_kernel_to_instance
-
-    _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
-
-
 def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
     """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
     state = trainer.accelerator
@@ -173,19 +167,6 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
     if not found.fits(memory):
         updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
     return updates
-
-
-def peft_config(settings: ModelSettings) -> Any:
-    """The configuration of the adapter, or None if all weights are trained."""
-    if settings.lora is None:
-        return None
-    from peft import LoraConfig
-
-    lora = settings.lora
-    modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
-    return LoraConfig(
-        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules, task_type="CAUSAL_LM"
-    )
 
 
 def last_checkpoint(out: Path) -> str | None:

@@ -20,7 +20,8 @@ from torch.nn.functional import linear
 from trl.models import prepare_deepspeed, prepare_fsdp
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.common import peft_config, require
+from homerl.train.adapted import peft_config
+from homerl.train.common import require
 from homerl.train.recipe import LossSettings, RLVERecipe
 from homerl.train.refusals import parallel_mode
 

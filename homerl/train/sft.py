@@ -18,13 +18,13 @@ from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
+from homerl.train.adapted import peft_config
 from homerl.train.common import (
     common_arguments,
     fit,
     load_policy,
     load_tokenizer,
     packed_updates,
-    peft_config,
     prepare_scratch,
     with_kernels,
 )  # fmt: skip

@@ -88,7 +88,8 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
 
     from gpu.trl_settings import load, named
     from gpu.watch import as_figures, watching
-    from homerl.train.common import load_tokenizer, peft_config
+    from homerl.train.adapted import peft_config
+    from homerl.train.common import load_tokenizer
 
     asked, played = asked_for(machine), json.loads((machine.folder / "rollouts.json").read_text())
     arguments = trl_arguments(machine, asked, checkpointing)

@@ -60,7 +60,8 @@ class SFT:
 
         from gpu.trl_settings import common, load, named
         from gpu.watch import watching
-        from homerl.train.common import load_tokenizer, peft_config
+        from homerl.train.adapted import peft_config
+        from homerl.train.common import load_tokenizer
         from homerl.train.dialogues import load_dialogues
 
         asked = self.asked(machine)

@@ -29,7 +29,7 @@ from homerl.play.messages import chat_template
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, to_row
 from homerl.run.recipe import load_recipe
-from homerl.train.common import peft_config
+from homerl.train.adapted import peft_config
 from homerl.train.memory import estimate
 from homerl.train.packing.attention import by_segment, packed_attention
 from homerl.train.packing.passes import Budget, split

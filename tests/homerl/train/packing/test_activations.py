@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from envs.documents import InputError
 from homerl.train.activations import counted
-from homerl.train.common import peft_config
+from homerl.train.adapted import peft_config
 from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.optimizers.owned import match_adapter
 from homerl.train.packing.attention import by_segment, packed_attention
