@@ -118,8 +118,8 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and settings.distill.model:
-            teacher = sizes_of(recipe.model.model_copy(update={"name": settings.distill.model, "from_scratch": None}))
-            always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
+            named = recipe.model.model_copy(update={"name": settings.distill.model, "from_scratch": None})
+            always["teacher"] = of_config(config_of(named)).parameters * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         left = max(0.0, memory - sum(always.values()))
         takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded, left))
