@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -22,6 +25,7 @@ LISTS = Path(__file__).parent
 GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)  # pip matches each name exactly
 PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
 MIB = 2**20
+LIMIT = 55_000_000  # bytes of all archives: a bundle must travel in one call
 
 
 def main() -> None:
@@ -37,55 +41,84 @@ def main() -> None:
 
 
 def make(work: Path, out: Path, python: str, lists: list[str]) -> None:
-    """Download, install, make small, pack, and unpack again as a check. Says the sizes."""
-    site = work / "site"
-    for name in lists:
-        download(name, work / "wheels", python)
-    install(work / "wheels", site, python)
-    say(f"{len(list((work / 'wheels').iterdir()))} wheels, {size(work / 'wheels')}, installed {size(site)}")
+    """Install, make small, pack, and unpack again as a check. Says the sizes, and the seconds of each phase."""
+    site, spent = work / lists[0], Spent()
+    with ThreadPoolExecutor(len(lists)) as pool:
+        list(pool.map(lambda name: install(work / name, python, *requirements(name)), lists))
+    for name in lists[1:]:
+        merge(work / name, site)
+    spent.on("download and installation")
+    say(f"installed {size(site)}")
     if wrong := conflicts(site, python):
         sys.exit("homerl: the versions in scripts/gpu/*.txt do not fit together:\n" + "\n".join(wrong))
     remove_unused(site)
     for name, (before, after) in slim_libraries(site).items():
-        say(f"{name}: {after / MIB:.1f} of {before / MIB:.1f} MiB of machine code is for sm_{SM}")
+        say(f"{name}: {after / MIB:.1f} of {before / MIB:.1f} MiB of machine code is of use on sm_{SM}")
     if shutil.which("strip") is None:
         say("binutils are not installed, so symbols were not stripped: the bundle is some MiB larger")
+    spent.on("making small")
     about = pack(site, out, {"homerl": __version__, "python": python, "lists": lists, "sm": SM})
+    spent.on("compression")
     unpack(out, work / "again")
     differing = subprocess.run(["diff", "-rq", "-x", "bundle.json", site, work / "again"], capture_output=True, text=True)
     if differing.returncode:
         sys.exit(f"homerl: the bundle does not unpack to what was packed:\n{differing.stdout}")
+    spent.on("check")
     for name, said in about["files"].items():
-        say(f"{out / name}: {said['bytes'] / MIB:.1f} MiB, sha256 {said['sha256']}")
-    say(f"unpacked {about['unpacked'] / MIB:.0f} MiB. On the GPU machine: scripts/gpu_run {out}")
+        say(f"{out / name}: {said['bytes']:,} bytes, sha256 {said['sha256']}")
+    say(str(spent))
+    whole = sum(said["bytes"] for said in about["files"].values())
+    if whole > LIMIT:
+        sys.exit(f"homerl: the bundle has {whole:,} bytes, more than {LIMIT:,}: see what scripts/gpu/slim.py can leave out")
+    say(f"{whole:,} bytes, unpacked {about['unpacked'] / MIB:.0f} MiB. On the GPU machine: scripts/gpu_run {out}")
 
 
-def download(name: str, wheels: Path, python: str) -> None:
-    """Download the wheels of a list for the GPU machine."""
+@dataclass
+class Spent:
+    """The seconds of phases, by the clock and of processors, those of child processes too."""
+
+    phases: list[str] = field(default_factory=list)
+    began: tuple[float, float] = field(default_factory=lambda: Spent.now())
+
+    @staticmethod
+    def now() -> tuple[float, float]:
+        """The seconds until now."""
+        used = os.times()
+        return used.elapsed, used.user + used.system + used.children_user + used.children_system
+
+    def on(self, phase: str) -> None:
+        """Count the seconds since the last phase to this one."""
+        (clock, processor), self.began = self.began, Spent.now()
+        self.phases.append(f"{phase} {self.began[0] - clock:.0f} s ({self.began[1] - processor:.0f} s of processors)")
+
+    def __str__(self) -> str:
+        return ", ".join(self.phases)
+
+
+def requirements(name: str) -> list[str]:
+    """pip's arguments for the wheels of a list."""
     limits = ["-c", str(ROOT / "constraints.txt")] if name == "homerl" else []
-    pip("download", "--no-deps", *target(python), *limits, "-d", str(wheels), "-r", str(LISTS / f"{name}.txt"))
+    return [*limits, "-r", str(LISTS / f"{name}.txt")]
 
 
-def install(wheels: Path, site: Path, python: str) -> None:
-    """Install all wheels into a folder; its programs start with the Python of the PATH, wherever the folder will be."""
-    wanted = sorted("==".join(path.name.split("-")[:2]) for path in wheels.glob("*.whl"))  # by path, pip would note the path
-    pip(
-        "install",
-        "--no-index",
-        "--no-deps",
-        "--no-compile",
-        *target(python),
-        "--find-links",
-        str(wheels),
-        "--target",
-        str(site),
-        *wanted,
-    )
+def install(site: Path, python: str, *wanted: str) -> None:
+    """Install wheels for the GPU machine into a folder, as pip's arguments name them. Its programs start with the Python of
+    the PATH, wherever the folder will be.
+    """
+    pip("install", "--no-deps", "--no-compile", *target(python), "--target", str(site), *wanted)
     for program in (site / "bin").iterdir():
         program.chmod(0o755)
         begin, _, rest = program.read_bytes().partition(b"\n")
         if begin.startswith(b"#!") and b"python" in begin:
             program.write_bytes(b"#!/usr/bin/env python3\n" + rest)
+
+
+def merge(other: Path, site: Path) -> None:
+    """Move all files of a folder into another."""
+    for path in [path for path in other.rglob("*") if path.is_file()]:
+        moved = site / path.relative_to(other)
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(moved)
 
 
 def conflicts(site: Path, python: str) -> list[str]:

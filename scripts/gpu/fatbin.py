@@ -11,7 +11,7 @@ emptied PTX for the architecture that is kept.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 MAGIC = b"\x50\xed\x55\xba"
@@ -60,12 +60,12 @@ def _entries(data: bytes, begin: int, end: int) -> Iterator[Entry]:
         begin = content.stop
 
 
-def kept(data: bytes, sm: int) -> bytes:
-    """The library with all kernels emptied except machine code for `sm`."""
+def kept(data: bytes, sm: int, used: Callable[[bytes], bool] = lambda code: True) -> bytes:
+    """The library with all kernels emptied except the machine code for `sm` that is `used`."""
     slim = bytearray(data)
     for entries in containers(data):
         for entry in entries:
-            if entry.kind == CUBIN and entry.sm == sm:
+            if entry.kind == CUBIN and entry.sm == sm and used(data[entry.content]):
                 continue
             slim[entry.content] = bytes(entry.size)
             if entry.kind == PTX and entry.sm <= sm:

@@ -11,16 +11,21 @@ import json
 import lzma
 import tarfile
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ABOUT = "bundle.json"
-GROUPS: dict[str, Callable[[str], bool]] = {  # like files share an archive, which makes it smaller
+GROUPS: dict[str, Callable[[str], bool]] = {  # like files share an archive, which makes it smaller; each has its thread
     "vllm_libraries": lambda name: name.startswith("vllm/") and name.endswith(".so"),
-    "vllm": lambda name: name.startswith("vllm/"),
-    "packages": lambda name: True,
+    "programs": lambda name: name.startswith("bin/"),
+    "libraries": lambda name: name.endswith(".so"),
+    "sources": lambda name: True,
 }
+FILTERS = [  # xz's preset 9e takes ten times as long, for a twelfth of the bytes
+    {"id": lzma.FILTER_X86},
+    {"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**25},
+]
 
 
 def pack(site: Path, out: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +36,7 @@ def pack(site: Path, out: Path, about: dict[str, Any]) -> dict[str, Any]:
         name = path.relative_to(site).as_posix()
         names[next(group for group, holds in GROUPS.items() if holds(name))].append(name)
     groups = [group for group in GROUPS if names[group]]
-    with ProcessPoolExecutor() as pool:
+    with ThreadPoolExecutor(len(groups)) as pool:  # xz works outside of Python's lock
         archives = list(pool.map(_archive, [site] * len(groups), [names[group] for group in groups],
                                  [out / f"{group}.tar.xz" for group in groups]))  # fmt: skip
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
@@ -47,7 +52,7 @@ def _archive(site: Path, names: Iterable[str], out: Path) -> Path:
         member.mode = 0o755 if member.mode & 0o100 else 0o644
         return member
 
-    with lzma.open(out, "wb", preset=9 | lzma.PRESET_EXTREME) as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+    with lzma.open(out, "wb", filters=FILTERS) as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
         for name in names:
             archive.add(site / name, name, recursive=False, filter=plain)
     return out

@@ -1,11 +1,12 @@
 """Takes out of an installed folder what a Hopper GPU, a training run and its rollouts never use.
 
-Invariants: what is removed is listed here with its reason; every library keeps its code for `SM`, or it had none; a library
-whose symbols cannot be stripped safely is left as it was.
+Invariants: what is removed is listed here with its reason; a library that vLLM needs keeps code for `SM`; a library whose
+symbols cannot be stripped safely is left as it was.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,12 +27,16 @@ REMOVED = {  # patterns below the folder, and why they are not needed
     "pycountry/locales": "names of countries",
     "tvm_ffi/3rdparty": "sources",
     "tvm_ffi/include": "sources",
+    "tvm_ffi/lib/libtvm_ffi_testing.so": "tests",
     "pvlib/data/*": "examples; homerl reads the typical years in KEPT",
     "*/tests": "tests",
     "tests": "tests",
     "**/__pycache__": "made again",
 }
 KEPT = ("703165TY.csv", "723170TYA.CSV", "12839.tm2", "__init__.py")  # of pvlib/data
+# FlashAttention 3's kernels: the size of their heads, and their number format; those of the recipes that are measured
+ATTENDS = re.compile(rb"FlashAttnFwdSm90\w+?Li(\d+)ENS_\d+([a-z_0-9]+_t)EfNS_4arch4Sm90")
+ATTENDED = {(b"64", b"bfloat16_t"), (b"128", b"bfloat16_t")}
 NEEDED = ("_C_stable_libtorch.abi3.so", "_moe_C_stable_libtorch.abi3.so", "_vllm_fa3_C.abi3.so")  # must have code for SM
 
 
@@ -45,8 +50,14 @@ def remove_unused(site: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
+def used(code: bytes) -> bool:
+    """Whether machine code has kernels that the parts of gpu_report start."""
+    attends = set(ATTENDS.findall(code))
+    return not attends or not attends.isdisjoint(ATTENDED)
+
+
 def slim_libraries(site: Path) -> dict[str, tuple[int, int]]:
-    """Empty the kernels of vLLM's libraries for other GPUs, and strip symbols.
+    """Empty the kernels of vLLM's libraries for other GPUs and other uses, and strip symbols.
 
     Returns bytes of machine code before and after, by file. Raises `ValueError` if a library that vLLM needs has none for
     `SM`.
@@ -54,7 +65,7 @@ def slim_libraries(site: Path) -> dict[str, tuple[int, int]]:
     sizes = {}
     for path in sorted(site.glob("vllm/**/*.so")):
         before = path.read_bytes()
-        after = kept(before, SM)
+        after = kept(before, SM, used)
         left = code_sizes(after)
         if path.name in NEEDED and not left.get(SM):
             raise ValueError(f"{path.name} has no machine code for sm_{SM}: this vLLM does not run on such a GPU")

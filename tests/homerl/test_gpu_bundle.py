@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu import fatbin, pack, ready, slim
-from gpu.bundle import conflicts, install
+from gpu.bundle import conflicts, install, merge
 
 ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -74,6 +74,28 @@ def test_a_library_without_code_for_the_gpu_is_refused_if_it_is_needed(tmp_path)
         slim.slim_libraries(tmp_path)
 
 
+def attention(size: int, number: str) -> bytes:
+    """Machine code with a kernel of FlashAttention 3, as its name is mangled."""
+    tile = f"CollectiveMainloopFwdSm90ILi2EN4cute5tupleIJNS5_1CILi1EEES8_S8_EEES9_ELi{size}ENS_{len(number)}{number}"
+    return f"\0.text._ZN5flash16FlashAttnFwdSm90INS1_25{tile}EfNS_4arch4Sm90ELb0E\0".encode()
+
+
+def test_attention_stays_for_the_heads_and_the_format_of_the_recipes(tmp_path):
+    stay = [
+        attention(64, "bfloat16_t"),
+        attention(128, "bfloat16_t"),
+        b"no attention",
+        attention(96, "half_t") + attention(128, "bfloat16_t"),
+    ]
+    go = [attention(128, "half_t"), attention(128, "float_e4m3_t"), attention(256, "bfloat16_t")]
+    (tmp_path / "vllm").mkdir()
+    library = tmp_path / "vllm/_vllm_fa3_C.abi3.so"
+    library.write_bytes(library_of(*((2, 90, code) for code in (*stay, *go))))
+    assert slim.slim_libraries(tmp_path) == {library.name: (sum(map(len, stay + go)), sum(map(len, stay)))}
+    (entries,) = fatbin.containers(slimmer := library.read_bytes())
+    assert [slimmer[entry.content] for entry in entries] == [*stay, *(bytes(len(code)) for code in go)]
+
+
 def test_what_is_not_needed_is_removed_and_the_weather_stays(tmp_path):
     stay = ["pvlib/data/12839.tm2", "pvlib/solarposition.py", "vllm/model.py", "vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so"]
     go = ["pvlib/data/other.csv", "dill/tests/test.py", "vllm/a/fused_moe/configs/x.json", "vllm/__pycache__/model.pyc"]
@@ -119,7 +141,7 @@ def test_a_bundle_unpacks_to_what_was_packed_and_is_made_again_byte_for_byte(sit
     os.utime(site / "vllm/model.py", (1, 1))
     pack.pack(site, second, {"python": PYTHON})
     assert {name: data for name, (data, _) in files(first).items()} == {n: data for n, (data, _) in files(second).items()}
-    assert sorted(about["files"]) == ["packages.tar.xz", "vllm.tar.xz", "vllm_libraries.tar.xz"]
+    assert sorted(about["files"]) == ["programs.tar.xz", "sources.tar.xz", "vllm_libraries.tar.xz"]
     assert pack.unpack(first, tmp_path / "again") == about
     assert files(tmp_path / "again") == files(site)
 
@@ -137,10 +159,10 @@ def test_a_damaged_or_missing_bundle_is_named(site, tmp_path):
     with pytest.raises(ValueError, match=r"bundle holds no bundle\.json: name the folder"):
         pack.unpack(bundle, tmp_path / "again")
     pack.pack(small(site), bundle, {})
-    data = bytearray((bundle / "vllm.tar.xz").read_bytes())
+    data = bytearray((bundle / "sources.tar.xz").read_bytes())
     data[-1] ^= 1
-    (bundle / "vllm.tar.xz").write_bytes(data)
-    with pytest.raises(ValueError, match=r"vllm\.tar\.xz is missing or damaged: copy the bundle again"):
+    (bundle / "sources.tar.xz").write_bytes(data)
+    with pytest.raises(ValueError, match=r"sources\.tar\.xz is missing or damaged: copy the bundle again"):
         pack.unpack(bundle, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
@@ -159,10 +181,23 @@ def wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
         archive.writestr(f"{info}/RECORD", "")
 
 
+def wheels_of(folder: Path) -> list[str]:
+    return ["--no-index", "--find-links", str(folder / "wheels")]
+
+
+def test_lists_are_installed_apart_and_merged(tmp_path):
+    for name in ("thing", "other"):
+        wheel(tmp_path / "wheels", name, "1.0")
+        install(tmp_path / name, PYTHON, *wheels_of(tmp_path), name)
+    install(tmp_path / "both", PYTHON, *wheels_of(tmp_path), "thing", "other")
+    merge(tmp_path / "other", tmp_path / "thing")
+    assert files(tmp_path / "thing") == files(tmp_path / "both")
+
+
 def test_programs_start_wherever_the_folder_is(tmp_path):
     wheel(tmp_path / "wheels", "thing", "1.0")
-    install(tmp_path / "wheels", tmp_path / "made", PYTHON)
-    install(tmp_path / "wheels", tmp_path / "twice", PYTHON)
+    install(tmp_path / "made", PYTHON, *wheels_of(tmp_path), "thing")
+    install(tmp_path / "twice", PYTHON, *wheels_of(tmp_path), "thing")
     assert files(tmp_path / "twice") == files(tmp_path / "made")
     moved = (tmp_path / "made").rename(tmp_path / "moved")
     variables = ready.environment(moved, os.environ)
@@ -175,7 +210,7 @@ def test_programs_start_wherever_the_folder_is(tmp_path):
 def test_versions_that_do_not_fit_together_are_named(tmp_path):
     wheel(tmp_path / "wheels", "thing", "1.0", "other>=2")
     wheel(tmp_path / "wheels", "other", "1.5", "absent>3")
-    install(tmp_path / "wheels", tmp_path / "made", PYTHON)
+    install(tmp_path / "made", PYTHON, *wheels_of(tmp_path), "thing", "other")
     assert conflicts(tmp_path / "made", PYTHON) == ["thing 1.0 requires other>=2, and 1.5 is there"]
 
 
