@@ -5,8 +5,11 @@ shapes), the optimizer's step, a layer of the model (`LAYER`, written by `annota
 the forward operator that it belongs to, by autograd's sequence numbers. On a GPU the time is that of kernels, each with the
 group of the operator that started it; on a CPU it is the operators' own time.
 
+Operators and calls of the CUDA runtime are numbered apart, so equal numbers mean nothing. A kernel belongs to the operator
+that it links to, else to the one around the call that started it; a kernel that multiplies matrices is never in `rest`.
+
 Invariants: each nanosecond of a kernel or operator is in exactly one group; the groups add up to the update's seconds, since
-`rest` is what no other group has.
+`idle` is what remains.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 LAYER = "homerl: layer"
 ATTENTION, LINEAR, INSIDE, LOGITS = "attention", "linear", "norm, rope, activation", "logits"
-OPTIMIZER, COMMUNICATION, REST = "optimizer", "communication", "rest"
-GROUPS = (ATTENTION, LINEAR, INSIDE, LOGITS, OPTIMIZER, COMMUNICATION, REST)
+OPTIMIZER, COMMUNICATION, REST, IDLE = "optimizer", "communication", "rest", "idle"
+GROUPS = (ATTENTION, LINEAR, INSIDE, LOGITS, OPTIMIZER, COMMUNICATION, REST, IDLE)
 
 COMMUNICATES = re.compile(r"nccl|gloo|c10d::|all_?reduce|all_?gather|reduce_scatter", re.I)
 OPTIMIZES = re.compile(r"Optimizer\.(step|zero_grad)|_foreach_|_fused_adam|multi_tensor|clip_grad", re.I)
@@ -30,12 +34,18 @@ PREDICTS = re.compile(r"log_softmax|cross_?entropy|nll_loss|logsumexp|log_?prob|
 MULTIPLIES = re.compile(r"aten::(addmm|mm|bmm|baddbmm|matmul|linear)\b|gemm|cutlass|nvjet|cublas|xmma", re.I)
 SHAPES = re.compile(r"rms_?norm|layer_?norm|rope|rotary|silu|swiglu|geglu", re.I)
 BACKWARD = "autograd::engine::evaluate_function"
+RUNTIME = re.compile(r"cu(da)?[A-Z]")  # calls of the CUDA runtime and driver
+FACTORS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}  # where the shapes of the factors begin
+SLACK = 0.8  # of the operations that an update's tokens need, these must be counted: its tokens are a mean
 
 
 @dataclass(frozen=True)
 class Event:
-    """An operator, an annotation, or (`device`) a kernel. Times are in nanoseconds. `link` of a kernel is the operator's
-    `id`; `sequence` is autograd's number, -1 for none; `forward` is the thread of the forward pass, for backward events.
+    """An operator, an annotation, a call of the CUDA runtime, or (`device`) a kernel. Times are in nanoseconds.
+
+    `link` of a kernel or call is the operator's `id`, or 0. A kernel has the `id` of the call that started it. `sequence` is
+    autograd's number, -1 for none; `thread` and `forward` number the threads of the operator and, for backward events, of
+    its forward pass. `resource` is the thread as the operating system numbers it, calls of the runtime too.
     """
 
     name: str
@@ -49,6 +59,7 @@ class Event:
     shapes: tuple[Any, ...] = ()
     device: bool = False
     annotation: bool = False
+    resource: int = 0
 
 
 def events(profiler: Any) -> Iterator[Event]:
@@ -62,23 +73,57 @@ def events(profiler: Any) -> Iterator[Event]:
         yield Event(
             event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id(),
             event.linked_correlation_id(), event.sequence_nr(), event.fwd_thread_id(), tuple(event.shapes()), device,
-            event.is_user_annotation(),
+            event.is_user_annotation(), event.device_resource_id(),
         )  # fmt: skip
 
 
-def breakdown(found: Iterable[Event], seconds: float, vocabulary: int) -> dict[str, float]:
-    """Seconds of an update by group. The update took `seconds`; a dimension of size `vocabulary` marks logits."""
+@dataclass(frozen=True)
+class Breakdown:
+    """Seconds of an update by group; those in which a kernel ran (None on a CPU); the operations of `linear`, counted."""
+
+    groups: dict[str, float]
+    busy: float | None
+    operations: int
+
+    def doubts(self, rated: float | None, needed: float) -> list[str]:
+        """Why the groups cannot be right, on a device of `rated` operations a second whose update needs `needed` of them."""
+        doubts, linear = [], self.groups[LINEAR]
+        if rated and self.operations > rated * linear:
+            rate = f"{self.operations / linear / 1e12:,.0f}" if linear else "countless"
+            doubts.append(f"linear would run at {rate} TFLOP/s, and {rated / 1e12:,.0f} are rated: kernels are missing")
+        if self.operations < SLACK * needed:
+            doubts.append(f"of the {needed:.3g} operations of linear {self.operations:.3g} were seen: a pass is missing")
+        kernels = sum(spent for group, spent in self.groups.items() if group != IDLE)
+        if self.busy is not None and abs(kernels - self.busy) > 0.05 * self.busy:
+            doubts.append(f"kernels took {kernels:.3f} s, and the GPU was busy for {self.busy:.3f} s: some ran side by side")
+        return doubts
+
+
+def breakdown(found: Iterable[Event], seconds: float, vocabulary: int) -> Breakdown:
+    """An update, which took `seconds`, by group. A dimension of size `vocabulary` marks logits."""
     host, kernels = [], []
     for event in found:
         (kernels if event.device else host).append(event)
-    groups, own = _host_groups(host, vocabulary)
+    seen = _host_groups(host, vocabulary)
     spent: Counter[str] = Counter()
     for kernel in kernels:
-        spent[_kernel_group(kernel.name, groups.get(kernel.link) if kernel.link else None)] += kernel.duration
+        started_by = seen.operators.get(kernel.link) or seen.calls.get(kernel.id)
+        spent[_kernel_group(kernel.name, started_by)] += kernel.duration
     if not kernels:
-        spent = own
-    taken = {group: spent[group] / 1e9 for group in GROUPS if group != REST}
-    return taken | {REST: max(seconds - sum(taken.values()), 0.0)}
+        spent = seen.own
+    taken = {group: spent[group] / 1e9 for group in GROUPS if group != IDLE}
+    groups = taken | {IDLE: max(seconds - sum(taken.values()), 0.0)}
+    return Breakdown(groups, _busy(kernels) if kernels else None, seen.operations)
+
+
+def _busy(kernels: list[Event]) -> float:
+    """Seconds in which a kernel ran."""
+    busy = end = 0
+    for kernel in sorted(kernels, key=lambda kernel: kernel.start):
+        last = kernel.start + kernel.duration
+        busy += max(last - max(end, kernel.start), 0)
+        end = max(end, last)
+    return busy / 1e9
 
 
 def _kernel_group(name: str, started_by: str | None) -> str:
@@ -86,7 +131,27 @@ def _kernel_group(name: str, started_by: str | None) -> str:
         return COMMUNICATION
     if ATTENDS.search(name):
         return ATTENTION
-    return started_by or (LINEAR if MULTIPLIES.search(name) else INSIDE if SHAPES.search(name) else REST)
+    if started_by in (None, REST, INSIDE) and MULTIPLIES.search(name):
+        return LINEAR
+    return started_by or (INSIDE if SHAPES.search(name) else REST)
+
+
+def multiplied(event: Event) -> int:
+    """The floating-point operations of a matrix product, by the shapes of its factors; 0 for other events."""
+    if event.name not in FACTORS:
+        return 0
+    left, right = event.shapes[FACTORS[event.name] :][:2]
+    return 2 * prod(left) * right[-1]
+
+
+def needed_operations(model: Any) -> int:
+    """Operations of linear that a token needs in a model's layers: forward, to its input, and to the weights if trained."""
+    return sum(
+        (6 if part.weight.requires_grad else 4) * part.weight.numel()
+        for layer in decoder_layers(model)
+        for part in layer.modules()
+        if hasattr(part, "in_features") and hasattr(part, "weight") and not hasattr(part, "base_layer")
+    )
 
 
 @dataclass
@@ -99,34 +164,49 @@ class _Open:
     inside: int = 0
 
 
-def _host_groups(host: list[Event], vocabulary: int) -> tuple[dict[int, str], Counter[str]]:
-    """The group of each operator by its id, and the operators' own time by group."""
-    groups: dict[int, str] = {}
-    own: Counter[str] = Counter()
+@dataclass
+class _Seen:
+    """Of the host: the groups of operators and of calls by their ids, the operators' own time by group, and the operations
+    of `linear`.
+    """
+
+    operators: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, str] = field(default_factory=dict)
+    own: Counter[str] = field(default_factory=Counter)
+    operations: int = 0
+
+
+def _host_groups(host: list[Event], vocabulary: int) -> _Seen:
+    seen = _Seen()
     forward: dict[tuple[int, int], str] = {}
     stacks: dict[int, list[_Open]] = {}
 
     def close(stack: list[_Open]) -> None:
         done = stack.pop()
         if not done.event.annotation:
-            own[done.group] += max(done.event.duration - done.inside, 0)
+            seen.own[done.group] += max(done.event.duration - done.inside, 0)
         if stack:
             stack[-1].inside += done.event.duration
 
     for event in sorted(host, key=lambda event: (event.start, -event.duration)):
-        stack = stacks.setdefault(event.thread, [])
+        stack = stacks.setdefault(event.resource, [])
         while stack and stack[-1].end <= event.start:
             close(stack)
-        group = _host_group(event, stack[-1].group if stack else REST, forward, vocabulary)
+        outer = stack[-1].group if stack else None
+        if RUNTIME.match(event.name):
+            if outer:
+                seen.calls[event.id] = outer
+            continue
+        group = _host_group(event, outer or REST, forward, vocabulary)
         if event.sequence >= 0 and not event.forward:
             forward[event.thread, event.sequence] = group  # the innermost operator made the node
-        if not event.link:  # calls of the CUDA runtime count apart
-            groups[event.id] = group
+        seen.operators[event.id] = group
+        seen.operations += multiplied(event) if group == LINEAR else 0
         stack.append(_Open(event, group, event.start + event.duration))
     for stack in stacks.values():
         while stack:
             close(stack)
-    return groups, own
+    return seen
 
 
 def _host_group(event: Event, outer: str, forward: dict[tuple[int, int], str], vocabulary: int) -> str:
@@ -150,6 +230,11 @@ def _host_group(event: Event, outer: str, forward: dict[tuple[int, int], str], v
     return INSIDE if SHAPES.search(event.name) else outer
 
 
+def decoder_layers(model: Any) -> list[Any]:
+    """The layers of a transformers model."""
+    return [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer")]
+
+
 @contextmanager
 def annotated(model: Any) -> Iterator[None]:
     """Mark each layer of the model in the profile, also where a backward pass computes it again."""
@@ -164,7 +249,7 @@ def annotated(model: Any) -> Iterator[None]:
     def end(*_: Any) -> None:
         open_ranges.pop().__exit__(None, None, None)
 
-    layers = [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer")]
+    layers = decoder_layers(model)
     hooks = [layer.register_forward_pre_hook(begin) for layer in layers]
     hooks += [layer.register_forward_hook(end, always_call=True) for layer in layers]
     try:

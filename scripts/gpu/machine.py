@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[2]
 STARTED = time.monotonic()
 SECONDS = 570  # time limit of one process of a part
+QUICK = {"sft_8b_lora": 110, "rlve_8b_lora": 210, "sft_4b": 100}  # those of --quick: with 60 s for checks, in 8 minutes
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # dense bf16 operations a second, by name
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "liger-kernel", "vllm")
 T = TypeVar("T")
@@ -23,10 +24,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Machine:
-    """The folder in which a part works, and whether it uses tiny models on the CPU."""
+    """The folder in which a part works, whether it uses tiny models on the CPU, and after how many seconds it is ended."""
 
     folder: Path
     tiny: bool = False
+    seconds: float = SECONDS
 
     @property
     def device(self) -> str:
@@ -64,13 +66,14 @@ class Machine:
         return self.pick(KNOWN[name], DecoderSizes(64, 2, 2, 2, 128, 32, vocab=12_000, tied=KNOWN[name].tied))
 
     def keep(self, name: str, figures: Any) -> None:
-        """Write figures to `<name>.json` in the folder."""
-        (self.folder / f"{name}.json").write_text(json.dumps(figures))
+        """Write figures to `<name>.json` in the folder, completely or not at all."""
+        from envs.documents import write_atomic
 
+        write_atomic(self.folder / f"{name}.json", json.dumps(figures))
 
-def seconds_left() -> float:
-    """Seconds until this process is ended."""
-    return SECONDS - (time.monotonic() - STARTED)
+    def seconds_left(self) -> float:
+        """Seconds until this process is ended."""
+        return self.seconds - (time.monotonic() - STARTED)
 
 
 def described(machine: Machine) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def text_of(report: Report) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in report["packages"].items())
     head = f"{report['device']}, {report['cores']} CPU cores, {report['date']}, commit {report['commit']}; {packages}."
     tables = (ratios(report), memory(report), groups(report), shares(report), generation(report), scratch(report))
-    return "\n\n".join([head, *filter(None, tables), *failures(report)]) + "\n"
+    return "\n\n".join([head, *filter(None, tables), *failures(report), *doubts(report)]) + "\n"
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -77,8 +77,10 @@ def speed(side: Report) -> str:
     if "failed" in side:
         return "failed"
     if "tokens_per_second" in side:
-        return f"{side['tokens_per_second']:,.0f} tokens/s"
-    return f"{side['training_seconds']:.3g} s an update" if "training_seconds" in side else "not measured"
+        said = f"{side['tokens_per_second']:,.0f} tokens/s"
+    else:
+        said = f"{side['training_seconds']:.3g} s an update" if "training_seconds" in side else "not measured"
+    return f"{said}, cut after {side['updates']} updates" if "cut" in side else said
 
 
 def memory(report: Report) -> str:
@@ -101,7 +103,9 @@ def groups(report: Report) -> str:
                 whole = sum(spent.values())
                 columns.append(f"`{name}`, {whose}")
                 cells.append([f"{spent[group]:.3f} s ({share(spent[group] / whole)})" for group in GROUPS])
-    rows = [[group, *(column[i] for column in cells)] for i, group in enumerate(GROUPS)] if cells else []
+                cells[-1].append("–" if (rate := side.get("linear_tflops")) is None else f"{rate:,.0f}")
+    names = (*GROUPS, "TFLOP/s of linear")
+    rows = [[name, *(column[i] for column in cells)] for i, name in enumerate(names)] if cells else []
     return table("Where the time of an update goes (training alone, without rollouts):", ("", *columns), rows)
 
 
@@ -166,6 +170,16 @@ def failures(report: Report) -> list[str]:
                 words = side["failed"].strip().splitlines()[-1]
                 found.append(f"`{name}`{whose} failed: {words}")
     return found
+
+
+def doubts(report: Report) -> list[str]:
+    """Why the division of an update's time cannot be right."""
+    return [
+        f"`{name}`{whose}: do not trust where its time goes: {doubt}."
+        for name, ours, trl in sides(report)
+        for whose, side in (("", ours), (" of TRL", trl))
+        for doubt in side.get("doubts", ())
+    ]
 
 
 def share(part: float | None) -> str:

@@ -51,8 +51,8 @@ def generation(kind: str, needs: str | None = None) -> Part:
 
 PARTS = {
     "sft_8b_lora": sft("sft_8b_lora", "Qwen3-8B"),
-    "sft_4b": sft("sft_4b", "Qwen3-4B"),
     "rlve_8b_lora": Part(rlve.ours, rlve.trl, sooner),
+    "sft_4b": sft("sft_4b", "Qwen3-4B"),
     "generate_transformers": generation("transformers"),
     "generate_continuous": generation("continuous"),
     "generate_vllm": generation("vllm", needs="vllm"),

@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("--site", type=Path, default=Path.home() / "homerl_site", help="folder to unpack the bundle into")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/gpu")), help="folder of the results")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU: tries all but the GPU")
+    parser.add_argument("--quick", action="store_true", help="SFT and RLVE of Qwen3-8B, SFT of 4B, within 8 minutes; no TRL")
     parser.add_argument("--check", action="store_true", help="check, and measure nothing")
     asked = parser.parse_intermixed_args()
     try:
@@ -139,7 +140,8 @@ def measure(asked: argparse.Namespace, variables: Mapping[str, str]) -> int:
     if asked.tiny:  # figures of a CPU stay out of the page
         page = Path(shutil.copy(page, work / page.name))
     command = [sys.executable, ROOT / "scripts/gpu_report", *asked.parts, "--out", report, "--page", page]
-    done = subprocess.run([*command, *(["--tiny"] if asked.tiny else [])], env=dict(variables))
+    command += [f"--{name}" for name in ("tiny", "quick") if getattr(asked, name)]
+    done = subprocess.run(command, env=dict(variables))
     for path in filter(Path.exists, (report, page)):
         if path.parent != work:
             shutil.copy(path, work / path.name)

@@ -53,21 +53,27 @@ def ours(machine: Machine) -> dict[str, Any]:
         machine.keep("rollouts", as_trl_has_it([rollout for rollout, _ in batch.mine()]))
         return batch
 
-    with watching(machine, 1, UPDATES) as watch:
+    predicted = predicted_gb(asked, gpu_memory(machine.tiny))
+
+    def figures(watch: Any) -> dict[str, Any]:
+        timed = updates(asked.out)[watch.timed][-1]
+        seconds = timed["time/seconds"]
+        return as_figures(watch) | {
+            "training_seconds": watch.training_seconds,
+            "by_share": {name: timed[f"time/{name}"] * seconds for name in SHARES},
+            "sampled_tokens": timed["episode/sampled_tokens"] * blueprints(machine) * GROUP,
+            "logp_gap": timed["sentinel/logp_gap"], "engine": asked.rlve.engine.kind, "predicted_gb": predicted,
+        }  # fmt: skip
+
+    with watching(machine, 1, UPDATES, lambda watch: machine.keep(NAME, figures(watch))) as watch:
         RLVETrainer.play = watch.rolling(recorded)
         try:
             train_rlve(asked)
         finally:
             RLVETrainer.play = play
-    timed = updates(asked.out)[1]
+    found = figures(watch)
     shutil.rmtree(asked.out)
-    seconds = timed["time/seconds"]
-    return as_figures(watch) | {
-        "training_seconds": watch.training_seconds, "by_share": {name: timed[f"time/{name}"] * seconds for name in SHARES},
-        "sampled_tokens": timed["episode/sampled_tokens"] * blueprints(machine) * GROUP,
-        "logp_gap": timed["sentinel/logp_gap"],
-        "engine": asked.rlve.engine.kind, "predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny)),
-    }  # fmt: skip
+    return found
 
 
 def as_trl_has_it(rollouts: list[Any]) -> dict[str, list[Any]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu.machine import ROOT, Machine, has, seconds_left
+from gpu.machine import ROOT, Machine, has
 from gpu.shipped import TINY_FLYWHEEL, logged
 
 BENCH = 110  # seconds kept for the benchmarks, with the start of their processes
@@ -45,7 +45,7 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
     asked = load_recipe(ROOT / f"recipes/{name}.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
-    taken = Taken(out / "seconds.json")
+    taken = Taken(out / "seconds.json", machine)
 
     def figures() -> dict[str, Any]:
         return learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds}
@@ -66,6 +66,7 @@ class Taken:
     """The seconds that stages took and those that trainings were granted, on disk for a second start."""
 
     path: Path
+    machine: Machine
 
     def __post_init__(self) -> None:
         found = json.loads(self.path.read_text()) if self.path.exists() else {}
@@ -75,7 +76,7 @@ class Taken:
     def granted(self, run: str, most: float, rlves: int) -> float:
         """The seconds of a training. All RLVEs get what the first was granted."""
         if run not in self.grants or run == "sft":
-            left = (SFT_SHARE if run == "sft" else 1 / rlves) * (seconds_left() - BENCH) - START
+            left = (SFT_SHARE if run == "sft" else 1 / rlves) * (self.machine.seconds_left() - BENCH) - START
             self.grants[run] = max(LEAST, min(left, most))
         return self.grants[run]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from statistics import mean
 from typing import Any
 
@@ -49,10 +50,15 @@ class SFT:
         from homerl.train.sft import train_sft
 
         asked = self.asked(machine)
-        with watching(machine, WARM, self.updates(machine)) as watch:
+        predicted = {"predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny))}
+
+        def figures(watch: Any) -> dict[str, Any]:
+            return self.figures(machine, asked, watch) | predicted
+
+        with watching(machine, WARM, self.updates(machine), lambda watch: machine.keep(self.name, figures(watch))) as watch:
             train_sft(asked)
         shutil.rmtree(asked.out)  # the next part needs the disk
-        return self.figures(machine, asked, watch) | {"predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny))}
+        return figures(watch)
 
     def trl(self, machine: Machine, checkpointing: bool) -> dict[str, Any]:
         """TRL's trainer with best-fit packing, which needs no padding, and its fused loss."""
@@ -105,6 +111,7 @@ def operations(shape: Any, per_parameter: int, seen: float) -> float:
     return per_parameter * multiplied + 6 * shape.layers * shape.heads * shape.head_dim * seen
 
 
+@cache
 def lengths(machine: Machine, source: Any) -> list[int]:
     """Tokens of each dialogue."""
     from homerl.play.trajectory import read_rows

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gpu.breakdown import GROUPS
 
-APART = ("by_group", "trl", "failed", "predicted_gb", "peak_gb")
+APART = ("by_group", "trl", "failed", "cut", "doubts", "predicted_gb", "peak_gb")
 
 
 def show(part: str, figures: dict[str, Any], console: Console | None = None) -> None:
@@ -21,6 +21,10 @@ def show(part: str, figures: dict[str, Any], console: Console | None = None) -> 
     for whose, side in (("homerl", figures), ("TRL", trl)):
         if "failed" in side:
             console.print(f"{whose} failed: {side['failed']}", highlight=False)
+        if "cut" in side:
+            console.print(f"{whose} was cut after {side['updates']} updates: {side['cut']}", highlight=False)
+        for doubt in side.get("doubts", ()):
+            console.print(f"{whose}: do not trust where its time goes: {doubt}", highlight=False)
     for table in (figures_table(figures, trl), update_table(figures, trl), memory_table(figures)):
         if table.row_count:
             console.print(table)

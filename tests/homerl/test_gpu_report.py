@@ -4,23 +4,55 @@ import json
 import os
 import subprocess
 import sys
+import time
 from argparse import Namespace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
+import psutil
 import pytest
 import torch
 from rich.console import Console
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from transformers import (
+    AutoModelForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
 from gpu import report as reporting
-from gpu.breakdown import ATTENTION, GROUPS, INSIDE, LAYER, LINEAR, LOGITS, OPTIMIZER, REST, Event, breakdown
-from gpu.machine import Machine
+from gpu.breakdown import (
+    ATTENTION,
+    BACKWARD,
+    FACTORS,
+    GROUPS,
+    IDLE,
+    INSIDE,
+    LAYER,
+    LINEAR,
+    LOGITS,
+    OPTIMIZER,
+    REST,
+    Breakdown,
+    Event,
+    annotated,
+    breakdown,
+    events,
+    needed_operations,
+)  # fmt: skip
+from gpu.machine import QUICK as QUICK_SECONDS
+from gpu.machine import STARTED, Machine
 from gpu.page import BEGIN, END, text_of, write_page
+from gpu.parts import PARTS as MEASURED
 from gpu.predicted import TRAINING
-from gpu.report import begun, run_part
+from gpu.report import begun, beside, in_order, run_side
 from gpu.sft import operations
 from gpu.tables import show
-from gpu.watch import as_figures, watching
+from gpu.watch import RESERVE, Watch, as_figures, watching
 from homerl.train.sizes import KNOWN
 
 ROOT = Path(__file__).parents[2]
@@ -116,10 +148,10 @@ def test_kernels_count_to_what_started_them():
         Event("reduce", 0, 10**9, link=11, device=True), Event("ncclAllReduce", 0, 8 * 10**9, link=11, device=True),
         Event("flash_fwd", 0, 10**9, link=0, device=True), Event("nvjet_gemm", 0, 10**9, link=0, device=True),
     ]  # fmt: skip
-    spent = breakdown([*host, *kernels], 50.0, vocabulary=999)
+    spent = breakdown([*host, *kernels], 50.0, vocabulary=999).groups
     assert spent == {
-        ATTENTION: 2 + 1 + 1, LINEAR: 1 + 1, INSIDE: 3 + 6, LOGITS: 4 + 5, OPTIMIZER: 7, "communication": 8,
-        REST: 50 - 4 - 2 - 9 - 9 - 7 - 8,
+        ATTENTION: 2 + 1 + 1, LINEAR: 1 + 1, INSIDE: 3 + 6, LOGITS: 4 + 5, OPTIMIZER: 7, "communication": 8, REST: 1,
+        IDLE: 50 - 4 - 2 - 9 - 9 - 7 - 8 - 1,
     }  # fmt: skip
 
 
@@ -132,7 +164,7 @@ def test_a_layer_that_is_computed_again_in_the_backward_pass_counts_as_a_layer()
         Event("aten::div", 170, 10, 2, id=4),
     ]
     kernels = [Event("k", 0, 10**9, link=3, device=True), Event("k", 0, 2 * 10**9, link=4, device=True)]
-    spent = breakdown([*host, *kernels], 3.0, vocabulary=999)
+    spent = breakdown([*host, *kernels], 3.0, vocabulary=999).groups
     assert (spent[INSIDE], spent[LOGITS], spent[REST]) == (1, 2, 0)
 
 
@@ -142,23 +174,125 @@ def test_on_a_cpu_each_operator_counts_without_those_inside_it():
         Event("aten::t", 10**9, 10**9, 1, id=2),
         Event("aten::add", 4 * 10**9, 10**9, 1, id=3),
     ]
-    assert breakdown(host, 6.0, vocabulary=999) == dict.fromkeys(GROUPS, 0.0) | {LINEAR: 3.0, REST: 3.0}
+    groups = dict.fromkeys(GROUPS, 0.0) | {LINEAR: 3.0, REST: 1.0, IDLE: 2.0}
+    assert breakdown(host, 6.0, vocabulary=999) == Breakdown(groups, None, 0)
+
+
+TOKENS, VOCABULARY = 64, 777
+
+
+def profiled(adapters: bool, checkpointing: bool = False) -> tuple[int, list[Event]]:
+    """A model's operations of linear a token, and the events of its forward and its backward pass, which has a thread of its
+    own as on a GPU.
+    """
+    from peft import LoraConfig, get_peft_model
+    from torch._C._profiler import _ExperimentalConfig
+
+    model: torch.nn.Module = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=96,
+            num_hidden_layers=6,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=16,
+        )
+    )
+    if adapters:
+        model = get_peft_model(model, LoraConfig(r=1, target_modules="all-linear", task_type="CAUSAL_LM"))
+    if checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    ids = torch.arange(TOKENS)[None]
+    settings = _ExperimentalConfig(profile_all_threads=True)
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with (
+        annotated(model),
+        torch.profiler.profile(activities=cpu, record_shapes=True, experimental_config=settings) as profiler,
+    ):
+        loss = model(ids, labels=ids).loss
+        backward = Thread(target=loss.backward)
+        backward.start()
+        backward.join()
+    return needed_operations(model), list(events(profiler))
+
+
+def on_a_gpu(host: list[Event], linked: bool) -> list[Event]:
+    """The events as if each operator without others inside had called the CUDA runtime once, and so started a kernel.
+
+    The runtime numbers its calls itself, so they have numbers of operators too. A product takes as many nanoseconds as it
+    has operations, other kernels take one.
+    """
+    inner: dict[int, Event] = {}
+    stacks: dict[int, list[Event]] = {}
+    for event in sorted(host, key=lambda event: (event.start, -event.duration)):
+        stack = stacks.setdefault(event.resource, [])
+        while stack and stack[-1].start + stack[-1].duration <= event.start:
+            stack.pop()
+        within = bool(stack) and stack[-1].name in FACTORS  # a product starts its kernel itself
+        if stack and not within:
+            inner.pop(stack[-1].id, None)
+        if not within:
+            stack.append(event)
+        if not (within or event.annotation):
+            inner[event.id] = event
+    found, clock = list(host), 0
+    for number, event in enumerate(inner.values(), 1):
+        link = event.id if linked else 0
+        took = breakdown([event], 0.0, VOCABULARY).operations or 1
+        name = "nvjet_tst_128x256" if event.name in FACTORS else "elementwise_kernel"
+        found.append(replace(event, name="cudaLaunchKernel", id=number, link=link, thread=0, sequence=-1, forward=0))
+        found.append(Event(name, clock, took, id=number, link=link, device=True))
+        clock += took
+    return found
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize(("adapters", "checkpointing", "passes"), [(False, False, 3), (True, False, 2), (True, True, 3)])
+def test_products_of_the_backward_pass_count_to_linear(adapters, checkpointing, passes, linked):
+    """A backward pass has twice the products of a forward pass, and as many if only adapters are trained."""
+    needed, host = profiled(adapters, checkpointing)
+    backward = min(event.start for event in host if event.name.startswith(BACKWARD))
+    whole = breakdown(host, 1.0, VOCABULARY)
+    forward = breakdown([event for event in host if event.start < backward], 1.0, VOCABULARY)
+    assert whole.operations / forward.operations == pytest.approx(passes, rel=0.07)
+    assert whole.operations >= 0.95 * needed * TOKENS and not whole.doubts(None, needed * TOKENS)
+    assert forward.doubts(None, needed * TOKENS), "half of it is no update"
+    device = breakdown(on_a_gpu(host, linked), 1.0, VOCABULARY)
+    assert device.operations == whole.operations
+    assert device.groups[LINEAR] == pytest.approx(whole.operations / 1e9, rel=0.01 if linked else 0.1)
+    assert device.busy == pytest.approx(sum(spent for group, spent in device.groups.items() if group != IDLE))
+
+
+def test_a_division_of_time_that_is_impossible_is_doubted():
+    groups = dict.fromkeys(GROUPS, 0.0) | {LINEAR: 0.174, INSIDE: 0.1, IDLE: 0.5}
+    assert Breakdown(groups, 0.274, int(1e14)).doubts(989e12, 1.1e14) == []
+    (doubt,) = Breakdown(groups, 0.274, int(2.1e14)).doubts(989e12, 2.1e14)
+    assert doubt == "linear would run at 1,207 TFLOP/s, and 989 are rated: kernels are missing"
+    (doubt,) = Breakdown(groups, 0.274, int(1e14)).doubts(989e12, 2e14)
+    assert doubt == "of the 2e+14 operations of linear 1e+14 were seen: a pass is missing"
+    (doubt,) = Breakdown(groups, 0.2, int(1e14)).doubts(None, 0.0)
+    assert doubt == "kernels took 0.274 s, and the GPU was busy for 0.200 s: some ran side by side"
 
 
 # The clock
 
 
-def test_the_last_update_is_profiled_and_not_timed(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpu.watch.seconds_left", lambda: 3600.0)  # the tests may have run for long
+def test_the_last_update_is_profiled_and_not_timed(tiny, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(tiny)
     ids = torch.arange(20) + 5
     arguments = TrainingArguments(
         str(tmp_path), max_steps=4, use_cpu=True, report_to=[], logging_steps=1, save_strategy="no", disable_tqdm=True
     )
     rows = [{"input_ids": ids, "labels": ids}] * 8
-    with watching(Machine(tmp_path, tiny=True), warm=1, total=4) as watch:
+    kept = []
+    with watching(FOREVER(tmp_path), 1, 4, lambda watch: kept.append(as_figures(watch))) as watch:
         Trainer(model, arguments, train_dataset=rows).train()
     figures = as_figures(watch)
+    assert [one["updates"] for one in kept] == [1, 2, 3, 4] and kept[3] == figures
+    assert kept[0]["seconds_per_update"] == watch.seconds[0], "a run that is cut has the update that it made"
+    assert kept[1]["seconds_per_update"] == watch.seconds[1] and "by_group" not in kept[2]
     assert len(watch.seconds) == figures["updates"] == 4
     assert figures["seconds_per_update"] == sum(watch.seconds[1:3]) / 2
     assert all(figures["by_group"][group] > 0 for group in (ATTENTION, LINEAR, INSIDE, LOGITS, OPTIMIZER))
@@ -246,6 +380,32 @@ def test_parts_of_one_commit_are_gathered_and_others_are_not(tmp_path):
     assert begun(out, ABOUT | {"commit": "fff"}) == ABOUT | {"commit": "fff"}
 
 
+FOREVER = partial(Machine, tiny=True, seconds=1e9)  # the tests may have run for long
+
+
+def test_the_last_update_that_there_is_time_for_is_profiled(tiny, tmp_path):
+    model, ids = AutoModelForCausalLM.from_pretrained(tiny), torch.arange(20) + 5
+    arguments = TrainingArguments(
+        str(tmp_path), max_steps=9, use_cpu=True, report_to=[], logging_steps=1, save_strategy="no", disable_tqdm=True
+    )
+    machine = Machine(tmp_path, True, time.monotonic() - STARTED + RESERVE + 60)
+    with watching(machine, 1, 9) as watch:
+        trainer = Trainer(model, arguments, train_dataset=[{"input_ids": ids, "labels": ids}] * 72)
+        trainer.add_callback(Slow(watch, 25.0))
+        trainer.train()
+    assert len(watch.seconds) == 2 and "by_group" in as_figures(watch)
+
+
+class Slow(TrainerCallback):
+    """Makes updates look as if they took `seconds`."""
+
+    def __init__(self, watch: Watch, seconds: float) -> None:
+        self.watch, self.seconds = watch, seconds
+
+    def on_step_begin(self, *args: object, **kwargs: object) -> None:
+        self.watch._since -= self.seconds
+
+
 @pytest.mark.parametrize(
     ("failure", "asked", "ratio"),
     [
@@ -263,5 +423,36 @@ def test_trl_runs_again_with_checkpointing_if_memory_runs_out(monkeypatch, tmp_p
         return {"tokens_per_second": 8.0 if name == "ours" else 4.0} | failed
 
     monkeypatch.setattr(reporting, "run_side", side)
-    found = run_part("sft_4b", Namespace(), Machine(tmp_path, tiny=True))
-    assert sides == asked and found["ratio"] == ratio
+    found = beside("sft_4b", {"tokens_per_second": 8.0}, Namespace(), Machine(tmp_path, tiny=True))
+    assert sides == asked[1:] and found["ratio"] == ratio
+
+
+def test_homerl_comes_first_and_trl_only_if_there_is_time():
+    trained = ["sft_8b_lora", "rlve_8b_lora", "sft_4b"]
+    assert list(QUICK_SECONDS) == trained and sum(QUICK_SECONDS.values()) <= 420
+    ours, trl = ([(part, side) for part in trained] for side in ("ours", "trl"))
+    others = [(part, "ours") for part in MEASURED if part not in trained]
+    assert in_order(MEASURED, quick=False) == [*ours, *trl, *others]
+    assert in_order(QUICK_SECONDS, quick=True) == ours
+
+
+def test_a_part_that_is_cut_keeps_its_figures_and_ends_all_that_it_started(monkeypatch, tmp_path):
+    script = """import json, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open("FOLDER/rlve_8b_lora.json", "w") as file:
+    json.dump({"updates": 2, "training_seconds": 3.5, "child": child.pid}, file)
+time.sleep(600)""".replace("FOLDER", str(tmp_path))
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/gpu_report").write_text(script)
+    monkeypatch.setattr(reporting, "ROOT", tmp_path)
+    monkeypatch.setattr(reporting, "QUICK", {"rlve_8b_lora": 8})
+    asked = Namespace(out=tmp_path / "report.json", quick=True, tiny=False)
+    found = run_side("rlve_8b_lora", "ours", asked, Machine(tmp_path))
+    assert found["cut"].startswith("its 8 s were over") and "failed" not in found
+    for _ in range(100):
+        if not psutil.pid_exists(found["child"]) or psutil.Process(found["child"]).status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("what the part started goes on")
+    assert "| 3.5 s an update, cut after 2 updates |" in text_of(ABOUT | {"rlve_8b_lora": found})
