@@ -107,7 +107,8 @@ def breakdown(found: Iterable[Event], seconds: float, vocabulary: int) -> Breakd
     seen = _host_groups(host, vocabulary)
     spent: Counter[str] = Counter()
     for kernel in kernels:
-        started_by = seen.operators.get(kernel.link) or seen.calls.get(kernel.id)
+        linked = seen.operators.get(kernel.link) if kernel.link else None
+        started_by = linked or seen.calls.get(kernel.id)
         spent[_kernel_group(kernel.name, started_by)] += kernel.duration
     if not kernels:
         spent = seen.own
