@@ -23,6 +23,7 @@ REMOVED = {  # patterns below the folder, and why they are not needed
     "vllm/**/fused_moe/configs/*.json": "tuned tables for mixtures of experts",
     "vllm/**/quantization/utils/configs/*.json": "tuned tables for FP8",
     "vllm/kernels/helion/configs": "tuned tables for quantized models",
+    "*.dist-info/sboms": "lists of components",
     "mistral_common/data": "tokenizers of other models",
     "pycountry/locales": "names of countries",
     "tvm_ffi/3rdparty": "sources",
