@@ -63,12 +63,16 @@ class Controls:
         yield end, text[end:], ()
 
 
-@lru_cache(maxsize=8)
 def controls_of(tokenizer: Any) -> Controls:
     """What a tokenizer reads as control tokens."""
-    known, template = tokenizer.added_tokens_decoder.values(), str(tokenizer.chat_template)
-    special = [str(token) for token in known if token.special]
-    other = [str(token) for token in known if not token.special and _has_mark(str(token), template)]
+    return _controls_of(tokenizer, str(tokenizer.chat_template), tokenizer.eos_token)
+
+
+@lru_cache(maxsize=8)
+def _controls_of(tokenizer: Any, template: str, end: str) -> Controls:
+    known = tokenizer.added_tokens_decoder.values()
+    special = [str(token) for token in known if token.special or str(token) == end]
+    other = [str(token) for token in known if str(token) not in special and _has_mark(str(token), template)]
     texts = [*special, *other]
     spelt = [_spelt(tokenizer, [text]) for text in special]
     spelt += [_spelt(tokenizer, filter(None, re.split(r"(?<=<)", text))) for text in other]  # they are split nowhere else
@@ -106,7 +110,7 @@ def encoded(tokenizer: Any, text: str) -> list[int]:
 
 
 def with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """The ids of a whole dialogue, and for each whether the assistant said it (1 or 0), as the template marks it."""
+    """The ids of a whole dialogue, and for each whether the assistant said it (1 or 0), as homerl's template marks it."""
     controls = controls_of(tokenizer)
     messages, tools = controls.shielded(messages), controls.shielded_tools(tools)
     text: str = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)

@@ -5,14 +5,13 @@ Invariant: only benchmarks and evaluations ask so; a model in training is always
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from envs.messages import Message
+from homerl.agents.chat_format import with_objects
 from homerl.agents.controls import encoded, rendered
 from homerl.agents.policy import Engine, PolicyAgent, refuse_longer
-from homerl.play.messages import THOUGHT, is_ours, read_reply
+from homerl.play.messages import is_ours, read_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
@@ -47,20 +46,8 @@ def prompt_of(tokenizer: Any, observation: Observation) -> list[int]:
     A model that gives one JSON answer is told of no tools, since it calls none.
     """
     tools = None if observation.one_answer else list(observation.tools)
-    messages = [*map(_with_objects, observation.messages)]
+    messages = [*map(with_objects, observation.messages)]
     return encoded(tokenizer, rendered(tokenizer, messages, tools, add_generation_prompt=True, enable_thinking=False))
-
-
-def _with_objects(message: Message) -> dict[str, Any]:
-    """The message without its thought, and with its calls' arguments as objects: templates other than ours may write a
-    text as a quoted text.
-    """
-    calls = [
-        call | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
-        for call in message.get("tool_calls") or ()
-    ]
-    said = {key: value for key, value in message.items() if key != THOUGHT}
-    return {**said, **({"tool_calls": calls} if calls else {})}
 
 
 def agents_with(engine: Engine, tokenizer: Any, longest: int | None = None) -> Callable[[], PolicyAgent | GuestAgent]:

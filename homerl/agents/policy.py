@@ -2,28 +2,29 @@
 
 Invariants:
 - Token ids go in and token ids come out. Sampled tokens are never tokenised again.
-- Every sampled token keeps its id, its log-probability and the version of the policy. All other tokens are masked.
+- Every sampled token keeps its id, its log-probability and the version of the policy. All other tokens are masked, and
+  sampled ones that are not to be learnt.
 - A ledger ends with the end-of-turn id; it is added, and masked, if a sample was cut at its limit.
 - One `PolicyAgent` plays one episode. Agents share an engine.
 """
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, Literal, Protocol
 
-from envs.messages import Message
-from homerl.agents.controls import encoded, rendered
+from homerl.agents.chat_format import encode, render_new
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
-from homerl.play.messages import IM_END, IM_START, read_reply
+from homerl.play.messages import read_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
+from homerl.play.speech import thoughts_in
 
-OPENINGS = (f"{IM_START}assistant\n", f"{IM_START}assistant\n<think>\n\n</think>\n\n")  # of a message, in our template
-MESSAGES = re.compile(f"(?={re.escape(IM_START)})")  # where a rendered message begins
+Thoughts = Literal["kept", "masked", "refused"]  # what becomes of a policy's thoughts in training
+REFUSED = "thoughts are not allowed"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class TokenLedger:
 
     `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
     episode from which this one was forked, and are part of the prompt; they are empty for the steps of another agent.
-    `cut` are those of the other spans that ended at the limit of tokens, without an end of turn.
+    `cut` are those of the other spans that ended at the limit of tokens, without an end of turn, and `thoughts` is the
+    number of the tokens sampled here that are thoughts.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -59,6 +61,7 @@ class TokenLedger:
     prompt_length: int = 0
     shared: int = 0
     cut: list[tuple[int, int]] = field(default_factory=list)
+    thoughts: int = 0
 
     def fork(self) -> TokenLedger:
         """A ledger that continues from here. Its tokens so far are masked, since they are trained on in the original."""
@@ -71,10 +74,12 @@ class TokenLedger:
         if len(self.spans) == self.shared:
             self.prompt_length = len(self.ids)
 
-    def wrote(self, sample: Sample, end: int) -> None:
-        """Add a sample. If it was cut, a masked end-of-turn id follows."""
+    def wrote(self, sample: Sample, end: int, unlearnt: Sequence[range] = ()) -> None:
+        """Add a sample, masked at its places `unlearnt`. If it was cut, a masked end-of-turn id follows."""
         start = len(self.ids)
         self._extend(sample.ids, sample.logprobs, 1, sample.version)
+        for at in chain.from_iterable(unlearnt):
+            self.mask[start + at] = 0
         self.spans.append((start, len(self.ids)))
         if not sample.ids or sample.ids[-1] != end:
             self.cut.append(self.spans[-1])
@@ -104,16 +109,18 @@ class PolicyAgent:
     name = "policy"
 
     def __init__(
-        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0, longest: int | None = None
-    ) -> None:
+        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0, longest: int | None = None,
+        thoughts: Thoughts = "kept",
+    ) -> None:  # fmt: skip
         """The first `made` steps of the episode are another agent's; `longest` is the most tokens that the model takes."""
         self.engine, self.tokenizer, self.max_tokens, self.longest = engine, tokenizer, max_tokens, longest
+        self.thoughts: Thoughts = thoughts
         self.ledger = TokenLedger(spans=[(0, 0)] * made, shared=made)
         self._read = 0
 
     def fork(self, engine: Engine) -> PolicyAgent:
         """An agent that has the dialogue so far, and samples with `engine`."""
-        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens, longest=self.longest)
+        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens, longest=self.longest, thoughts=self.thoughts)
         twin.ledger, twin._read = self.ledger.fork(), self._read
         return twin
 
@@ -123,9 +130,10 @@ class PolicyAgent:
         """
         if n != 1:
             raise ValueError("a policy agent plays one line; use one agent a branch")
-        new = observation.messages[self._read :]
-        text = render_new(self.tokenizer, new, observation.tools, first=self._read == 0)
-        ids = encode(self.tokenizer, text)
+        first = self._read == 0
+        new = observation.messages if first else observation.messages[self._read - 1 :]  # from the reply on
+        text = render_new(self.tokenizer, new, observation.tools, first)
+        ids = encode(self.tokenizer, text, first)
         count = len(self.ledger.ids) + len(ids)
         if count >= self.max_tokens and len(self.ledger.spans) == self.ledger.shared:
             raise InfraError(f"the first prompt has {count} tokens, and an episode may have {self.max_tokens}")
@@ -135,47 +143,36 @@ class PolicyAgent:
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         end = self.tokenizer.eos_token_id  # read once: transformers looks it up anew each time
-        self.ledger.wrote(sample, end)
-        self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
         ids = [token for token in sample.ids if token != end]
-        message, malformed = read_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
+        text = self.tokenizer.decode(ids, skip_special_tokens=False)
+        thoughts = thought_tokens(self.tokenizer, ids, text)
+        self.ledger.wrote(sample, end, thoughts if self.thoughts == "masked" else ())
+        self.ledger.thoughts += sum(map(len, thoughts))
+        self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
+        message, malformed = read_reply(text, observation)
+        if thoughts and self.thoughts == "refused":
+            message = {key: value for key, value in message.items() if key != "tool_calls"}
+            malformed = REFUSED
         return [Reply(message, malformed, len(sample.ids), self._count)]
 
     def _count(self, code: str) -> int:
         return len(self.tokenizer.encode(code, add_special_tokens=False))
 
 
+def thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]:
+    """The places of the thoughts among the ids of a text. A token that is a part of a thought belongs to it."""
+
+    def reached(count: int) -> int:
+        return len(tokenizer.decode(ids[:count], skip_special_tokens=False))
+
+    counts = range(len(ids) + 1)
+    return [
+        range(bisect_right(counts, start, key=reached) - 1, bisect_left(counts, end, key=reached))
+        for start, end in thoughts_in(text)
+    ]
+
+
 def refuse_longer(count: int, longest: int | None) -> None:
     """Raise `DialogueTooLong` for a dialogue that is longer than the model takes: to sample it would take long, in vain."""
     if longest is not None and count >= longest:
         raise DialogueTooLong(f"it has {count} tokens, and the model takes {longest}")
-
-
-def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], first: bool) -> str:
-    """The text that new messages add to a dialogue, up to where the assistant writes next.
-
-    After the first time the text begins right after the assistant's `<|im_end|>`. The template renders a message from
-    itself and its neighbours only, so an empty message can stand in for the assistant's last one. Raises `ValueError`
-    for any other chat template.
-    """
-    if first:
-        return rendered(tokenizer, new, tools, add_generation_prompt=True)
-    stand_in = [{"role": "assistant", "content": ""}, *new]
-    text = rendered(tokenizer, stand_in, add_generation_prompt=True)
-    head, end, rest = text.partition(IM_END)
-    if not end or head not in OPENINGS:
-        raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
-    return rest
-
-
-def encode(tokenizer: Any, text: str) -> list[int]:
-    """The ids of rendered messages. Those of each message are kept, since the episodes of a group share their first ones.
-
-    No token crosses the beginning of a message, since that is a special token.
-    """
-    return [token for message in MESSAGES.split(text) for token in _ids(tokenizer, message)]
-
-
-@lru_cache(maxsize=4096)
-def _ids(tokenizer: Any, message: str) -> tuple[int, ...]:
-    return tuple(encoded(tokenizer, message))

@@ -189,10 +189,10 @@ def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> tup
     """
     text = text.strip()
     said = speech.read(text, tools, bare=not json_answers)
-    if said.malformed:
-        return {"role": "assistant", "content": text}, said.malformed
-    calls = {"tool_calls": list(said.calls)} if said.calls else {}
     thought = {THOUGHT: said.thought} if said.thought else {}
+    if said.malformed:
+        return {"role": "assistant", "content": speech.unthought(text), **thought}, said.malformed
+    calls = {"tool_calls": list(said.calls)} if said.calls else {}
     return {"role": "assistant", "content": said.words.strip(), **calls, **thought}, None
 
 

@@ -101,6 +101,7 @@ CONTROL = (
     rf"|</?(?:s|bos|eos|pad|response|answer)>|<(?:end_of_turn|end_of_utterance)>|\[/INST\]|</{TOOL}\s*>"
     rf"|</{SPACE}(?:function|invoke|param(?:eter)?)>"
 )
+LIES = f"t{len(THOUGHTS) - 1}"  # the group of results that no tool gave
 LONE = "|".join(mark.closes.replace("{tag}", mark.tag) for mark in THOUGHTS if mark.lone)
 LONE_END = re.compile(rf"(?=[<\[◁])(?:{LONE})")
 SIGNS = re.compile(r"[<\[`◁]")  # one of them is in every mark
@@ -142,6 +143,28 @@ def read(text: str, tools: Tools = (), bare: bool = True) -> Speech:
 def without_thoughts(text: str) -> str:
     """A text without thoughts and control tokens, whatever calls are in it."""
     return _apart(text, (), calls=()).words if _has_signs(text) else text
+
+
+def thoughts_in(text: str) -> list[tuple[int, int]]:
+    """Where a text has thoughts: the place of each with its marks. What says nothing is none, nor is a made-up result."""
+    if not _has_signs(text):
+        return []
+    begun, at = _first_thought(text)
+    found = [(0, at)] if begun.strip() else []
+    for piece in _pieces(text, CALLS):
+        if piece.group == "lone":
+            found = [(0, piece.after)]
+        elif piece.group[:1] == "t" and piece.group != LIES and piece.body.strip():
+            found.append((at + len(piece.before), piece.after))
+        at = piece.after
+    return found
+
+
+def unthought(text: str) -> str:
+    """A text without its thoughts, as it stands otherwise."""
+    for start, end in reversed(thoughts_in(text)):
+        text = text[:start] + text[end:]
+    return text.strip()
 
 
 def _has_signs(text: str) -> bool:

@@ -17,7 +17,7 @@ import psutil
 import torch
 
 from envs.documents import InputError, read_json
-from homerl.play.messages import IM_END, can_think, chat_template, is_ours, training_template
+from homerl.agents.chat_choice import choose_format
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
 from homerl.train.adapted import fuse
@@ -99,23 +99,15 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
 
 
 def load_tokenizer(source: str, own: bool = False) -> Any:
-    """Load a tokenizer with homerl's training chat template, and with `<|im_end|>` as the end of a turn.
+    """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
-    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. With `own`, any
-    other keeps its own template, since a model that homerl did not train is best asked as its makers ask it. Raises
-    `InputError` if the tokenizer does not know ChatML.
+    With `own`, it keeps its own template if homerl did not train with it. Raises `InputError` if there is no template that
+    it could be trained with.
     """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
-    speaks = IM_END in tokenizer.get_added_vocab()
-    require(speaks, f"its tokenizer has no {IM_END}", source, "choose a model that speaks ChatML, such as Qwen's")
-    tokenizer.eos_token = IM_END
-    template = tokenizer.chat_template or ""
-    if is_ours(template):
-        tokenizer.chat_template = training_template(template)
-    elif not (own and template):
-        tokenizer.chat_template = chat_template(silent=can_think(template))
+    choose_format(tokenizer, source, own)
     return tokenizer
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from accelerate import PartialState
 
 from envs.documents import InputError
-from homerl.agents import controls
+from homerl.agents import chat_format, controls
 from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
@@ -85,14 +85,15 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
 
     def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
         with at_row(f"{where}:{index + 1}", UNWRITTEN):
-            ids, mask = controls.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+            ids, mask = chat_format.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
         said = np.asarray(mask, dtype=bool)
         labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
     state = PartialState()
     # the cache knows functions of modules by their names alone
-    rule = {"rule": inspect.getsource(learnt_labels) + inspect.getsource(controls), "where": str(data_file(data))}
+    rules = "".join(map(inspect.getsource, (learnt_labels, controls, chat_format)))
+    rule = {"rule": rules, "where": str(data_file(data))}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
         return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
 

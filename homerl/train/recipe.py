@@ -11,6 +11,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from envs.model import Model
+from homerl.agents.policy import Thoughts
 from homerl.llm.settings import EndpointSettings, UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
@@ -235,6 +236,11 @@ class LossSettings(Model):
         ge=1,
         description="Most tokens of an episode before a step, prompt and observations included; at the limit the agent has "
         "failed. The last step may add `max_tokens`.",
+    )
+    thoughts: Thoughts = Field(
+        "kept",
+        description="What becomes of the policy's thoughts, such as `<think>...</think>`: `kept` are trained on as all else "
+        "that it wrote, `masked` have no loss, and `refused` make a message malformed. They are never spoken.",
     )
     engine: EngineSettings = Field(EngineSettings(), description="What samples the policy.")
     async_rollouts: int = Field(

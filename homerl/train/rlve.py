@@ -74,7 +74,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         player = Player(
-            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens,
+            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, settings.thoughts,
             settings.truncated == "masked",
         )  # fmt: skip
         arguments = training_arguments(recipe)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
+from homerl.agents.policy import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play
@@ -87,6 +87,7 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
+    thoughts: Thoughts = "kept"
     masks_cut: bool = False
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
@@ -143,7 +144,8 @@ class Player:
     def _agent(self, opening: Opening, engine: Engine) -> PolicyAgent:
         if opening.agent is not None:
             return opening.agent.fork(engine)
-        return PolicyAgent(engine, self.tokenizer, self.max_tokens, len(opening.episode.steps))
+        made = len(opening.episode.steps)
+        return PolicyAgent(engine, self.tokenizer, self.max_tokens, made, thoughts=self.thoughts)
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,7 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
         "lengths": rollout.lengths[: len(trajectory.steps)],
         "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
         "cut_samples": len(rollout.ledger.cut),
+        "thoughts": rollout.ledger.thoughts,
         "outcome": str(trajectory.outcome),
         "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
         "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
@@ -243,7 +244,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
     What an expert earned before the policy's first step does not count.
     """
-    n = len(rows)
+    n, thoughts = len(rows), sum(row["thoughts"] for row in rows)
     outcomes: dict[str, int] = defaultdict(int)
     faults = Counter(row["fault"] for row in rows if row["fault"])
     by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -259,6 +260,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "episode/steps": sum(len(row["parts"]) for row in rows) / n,
         "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
         "episode/sampled_tokens": sum(sum(row["lengths"]) for row in rows) / n,
+        **({"policy/thoughts": thoughts / sum(sum(row["lengths"]) for row in rows)} if thoughts else {}),
         **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
         **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
         **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},

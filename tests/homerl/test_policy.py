@@ -17,8 +17,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
+from homerl.agents.chat_format import encode, render_new
 from homerl.agents.guest import GuestAgent, agents_with, prompt_of
-from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, encode, render_new
+from homerl.agents.policy import PolicyAgent, Sample, TokenLedger
 from homerl.agents.transformers_engine import TransformersEngine, fitting_tokens, left_pad
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
@@ -263,10 +264,11 @@ def test_a_template_of_ours_stays_as_it_was_saved(tokenizer, tmp_path):
     assert load_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template == chat_template(show_tools=False)
 
 
-def test_a_tokenizer_without_our_marks_is_refused(tmp_path):
-    alien = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token="</s>")
+@pytest.mark.parametrize("end", ["</s>", None])
+def test_a_tokenizer_that_no_template_can_be_written_in_is_refused(tmp_path, end):
+    alien = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token=end)
     alien.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=r"no <\|im_end\|>\n.*ChatML"):
+    with pytest.raises(InputError, match=r"no <\|im_end\|>, .*template.*\n.*ChatML"):
         load_tokenizer(str(tmp_path))
 
 

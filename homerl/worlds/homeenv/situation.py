@@ -120,7 +120,7 @@ class HomeSituation(Situation):
             return None
         answer, malformed = json_answer(reply.message.get("content") or "")
         (tool,) = TOOLSETS[self.blueprint.toolset].tools
-        return malformed if malformed else {**answer, "name": tool.name}
+        return reply.malformed or malformed or {**answer, "name": tool.name}
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call in the home."""

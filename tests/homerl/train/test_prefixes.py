@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from envs.documents import InputError
-from homerl.agents.policy import encode, render_new
+from homerl.agents.chat_format import encode, render_new
 from homerl.agents.transformers_engine import TransformersEngine
 from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthesisConfig
