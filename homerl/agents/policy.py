@@ -162,12 +162,12 @@ class PolicyAgent:
 def thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]:
     """The places of the thoughts among the ids of a text. A token that is a part of a thought belongs to it."""
 
-    def reached(count: int) -> int:
-        return len(tokenizer.decode(ids[:count], skip_special_tokens=False))
+    def length(count: int) -> int:
+        return len(tokenizer.decode(ids[:count], skip_special_tokens=False).rstrip("\ufffd"))  # but half a character
 
     counts = range(len(ids) + 1)
     return [
-        range(bisect_right(counts, start, key=reached) - 1, bisect_left(counts, end, key=reached))
+        range(bisect_right(counts, start, key=length) - 1, min(bisect_left(counts, end, key=length), len(ids)))
         for start, end in thoughts_in(text)
     ]
 

@@ -70,7 +70,7 @@ def check(
     """Resolve a recipe and print it, estimate memory and disk, check this machine, play an episode of each source, and
     measure its prompts.
     """
-    from homerl.run.preflight import check_machine
+    from homerl.run.preflight import check_machine, template_of
     from homerl.run.prompts import measure
     from homerl.run.recipe import load_recipe, recipe_data
     from homerl.run.rehearsal import rehearse
@@ -81,6 +81,8 @@ def check(
     memory = memory_of(loaded, gpu_memory)
     for stage, estimate in estimates(loaded, gpus, memory).items():
         say("".join(f"# {stage}: {line}\n" for line in estimate.lines(memory)), end="")
+        template = template_of(loaded.model.name) if loaded.model.name else None
+        say(f"# {stage}: chat template: {template}\n" if template else "", end="")
     check_machine(loaded, recipe)
     say("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
     say("".join(f"# prompts: {found.line}\n" for found in measure(loaded, recipe)), end="")

@@ -16,7 +16,8 @@ from typing import Any
 
 from envs.documents import InputError, naming, read_json, write_atomic
 from homerl import __version__
-from homerl.play.messages import IM_END, plain_template
+from homerl.agents.chat_format import OWN
+from homerl.play.messages import plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.license import license_for
@@ -237,9 +238,9 @@ def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
-    """Make generation stop at the end of a message in our template, whatever the base model did."""
+    """Make generation stop at the end of a message in the template of the training, whatever the base model did."""
     known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    ends = [*known, tokenizer.eos_token_id, tokenizer.get_vocab().get(IM_END)]
+    ends = [*known, tokenizer.eos_token_id]
     config.eos_token_id = list(dict.fromkeys(end for end in ends if end is not None))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
@@ -271,7 +272,8 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answered(model, tokenizer, shown(facts))
-    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer))
+    own = tokenizer.chat_template.startswith(OWN)
+    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, own))
     known = {"homerl": __version__} | asdict(facts)
     del known["played"]  # it may be a whole home, or name its file
     known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}

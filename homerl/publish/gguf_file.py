@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import safe_open
 
 from envs.documents import InputError
-from homerl.play.messages import plain_template
+from homerl.play.messages import IM_END, plain_template
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 ARCHITECTURE = "qwen3"
@@ -59,6 +59,8 @@ def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
     if rope.get("rope_type", "default") not in ("default", "yarn") or set(config.layer_types) != {"full_attention"}:
         what = "GGUF is written of models with full attention and default or yarn positions"
         raise InputError(what, where, MERGED)
+    if tokenizer.eos_token != IM_END:
+        raise InputError(f"GGUF is written of models that speak ChatML, and this one has no {IM_END}", where, MERGED)
     split_name(tokenizer, where)
     _check_added(_parts(tokenizer)["added_tokens"], where)
 

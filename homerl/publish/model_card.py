@@ -158,12 +158,14 @@ print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :]))
 
 SERVE = """```bash
 vllm serve {model} \\
-    --enable-auto-tool-choice --tool-call-parser hermes
+    --enable-auto-tool-choice --tool-call-parser {parser}
 ```
 
 The endpoint speaks OpenAI's protocol at `http://localhost:8000/v1`. {answers}"""
 CALLS = """The model writes calls in Hermes style,
 which that parser turns into `tool_calls`; send the tools above."""
+OWN_CALLS = """The model writes calls as its base does:
+PARSER stands for vLLM's parser of the base's family. Send the tools above."""
 ONE_ANSWER = """The model makes no tool calls: its
 answer is the message's content. Send the tools above all the same, since its prompts in training had them."""
 
@@ -176,9 +178,11 @@ ollama create {name} -f Modelfile               # then: ollama run {name}; http:
 ```"""
 
 
-def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "") -> str:
+def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "", own: bool = False) -> str:
     """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file.
-    `answer` says what the model answered to the example, or why it was not asked."""
+    `answer` says what the model answered to the example, or why it was not asked. With `own`, it was trained with its base's
+    chat template.
+    """
     from huggingface_hub import ModelCard, ModelCardData
 
     results = eval_results(facts.scores)
@@ -193,7 +197,7 @@ def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, 
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer) if text]
+    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, own) if text]
     acts = "in one JSON answer to each request" if shown(facts).one_answer else "by calling tools"
     filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
@@ -220,10 +224,10 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str) -> Iterator[tuple[str, str]]:
+def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, own: bool) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
     yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), answer)))
-    yield "Serve", _serve(facts, adapter)
+    yield "Serve", _serve(facts, adapter, own)
     yield "Run at home", _at_home(facts, gguf) if gguf else ""
     yield "Data", _data(facts)
     yield "Rewards", _rewards(facts.newest("rewards"))
@@ -279,10 +283,12 @@ def shown(facts: Facts) -> Card:
     return world_of(played).card(played)
 
 
-def _serve(facts: Facts, adapter: bool) -> str:
+def _serve(facts: Facts, adapter: bool, own: bool) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
-    return SERVE.format(model=on_base if adapter else name, answers=ONE_ANSWER if shown(facts).one_answer else CALLS)
+    parser, calls = ("PARSER", OWN_CALLS) if own else ("hermes", CALLS)
+    answers = ONE_ANSWER if shown(facts).one_answer else calls
+    return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
 
 
 def _at_home(facts: Facts, gguf: str) -> str:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from envs.documents import InputError
+from homerl.agents.chat_choice import choose_format, described
 from homerl.llm.serve import find_vllm, trouble
 from homerl.llm.settings import EndpointSettings
 from homerl.processes.ranks import is_first
@@ -40,6 +41,21 @@ def check_machine(recipe: Base, path: str) -> None:
             where=path,
             remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
         )
+
+
+def template_of(model: str) -> str | None:
+    """Which chat template a model is trained with, in words; None if its tokenizer is not at hand.
+
+    Raises `InputError` if there is none that it could be trained with.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    except (OSError, ValueError):
+        return None
+    choose_format(tokenizer, model)
+    return described(tokenizer)
 
 
 def _gpus(recipe: Base) -> list[str]:

@@ -11,7 +11,7 @@ from chat_families import FAMILIES, family_tokenizer
 from transformers import AutoTokenizer
 
 from envs.messages import text_message, tool_call
-from homerl.agents.chat_choice import choose_format, described
+from homerl.agents.chat_choice import choose_format
 from homerl.agents.chat_format import format_of, said_in, with_mask
 from homerl.agents.guest import GuestAgent, agents_with
 from homerl.agents.policy import PolicyAgent, Sample
@@ -23,6 +23,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import write_rows
 from homerl.publish.export import export
 from homerl.run.model_agents import loaded
+from homerl.run.preflight import template_of
 from homerl.train.common import load_tokenizer
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sft import train_sft
@@ -86,7 +87,7 @@ def test_each_family_has_its_format(request, family):
     whose, opening, end = FORMATS[name]
     form = format_of(family)
     assert (form.opening, form.end, family.eos_token) == (opening, end, end)
-    assert described(family).startswith(whose) and form.own == (whose != "homerl's")
+    assert form.own == (whose != "homerl's")
     begins = FAMILIES[name][3] or ""
     prompt = form.rendered(family, [{"role": "user", "content": "hi"}])
     assert prompt.startswith(begins) and (not begins or prompt.count(begins) == 1)
@@ -118,12 +119,15 @@ def test_a_name_of_control_tokens_is_text(family, task):
     assert seen[0] == seen[2] and seen[1] == seen[3] and len(seen[0]) > 4
 
 
-def test_a_format_stays_when_it_is_saved(family, tmp_path):
+def test_a_format_stays_when_it_is_saved(request, family, tmp_path):
     family.save_pretrained(tmp_path)
     for own in False, True:
         again = load_tokenizer(str(tmp_path), own)
         assert (again.chat_template, again.eos_token) == (family.chat_template, family.eos_token)
         assert isinstance(agents_with(Says(again), again)(), PolicyAgent), "it is asked as it was trained"
+    whose, _, end = FORMATS[request.node.callspec.params["stock"]]
+    said = template_of(str(tmp_path))
+    assert said and said.startswith(whose) and said.endswith(end)
 
 
 def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(stock):
@@ -133,12 +137,13 @@ def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(stock):
     assert isinstance(agents_with(Says(stock), stock)(), PolicyAgent if own is None else GuestAgent)
 
 
-def test_a_tokenizer_that_speaks_chatml_keeps_homerls_template(tokenizer):
+def test_a_tokenizer_that_speaks_chatml_keeps_homerls_template(tokenizer, tmp_path):
     found = copy.deepcopy(tokenizer)
     found.chat_template = FAMILIES["granite"][0]
     choose_format(found, "here")
     assert (found.chat_template, found.eos_token) == (chat_template(), "<|im_end|>")
-    assert described(found) == "homerl's, in ChatML"
+    found.save_pretrained(tmp_path)
+    assert template_of(str(tmp_path)) == "homerl's, in ChatML" and template_of("runs/nowhere") is None
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma", "granite"])
@@ -170,5 +175,7 @@ def test_a_family_trains_serves_and_is_exported(name, texts, rows, tmp_path, mon
         asked = Observation("x", (messages[0],), tuple(json.loads(rows[0]["tools"])))
         (reply,) = asyncio.run(agent.propose(asked))
         assert reply.message == text_message("Yes.") and reply.tokens < 8, "it stops at its own end"
+    parser = "PARSER" if name == "granite" else "hermes"
+    assert f"--tool-call-parser {parser}\n" in (Path(out) / "README.md").read_text()
     ends = json.loads((Path(out) / "generation_config.json").read_text())["eos_token_id"]
     assert AutoTokenizer.from_pretrained(out).convert_tokens_to_ids(end) in ends
