@@ -65,7 +65,7 @@ def choose_format(tokenizer: Any, source: str, own: bool = False) -> None:
             if _can_be_trained_with(tokenizer):
                 return
         remedy = "choose a model that speaks ChatML, such as Qwen's"
-        raise InputError(f"its tokenizer has no {IM_END}, and no template keeps the prefixes of dialogues", source, remedy)
+        raise InputError(f"its tokenizer has no {IM_END}, and no template writes what can be read back", source, remedy)
 
 
 def described(tokenizer: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from envs.messages import Message
+from envs.messages import Message, text_message
 from homerl.agents import controls
 from homerl.agents.controls import encoded, rendered
 from homerl.play import speech
@@ -27,12 +27,14 @@ class ChatFormat:
     """What a chat template writes around the assistant's words.
 
     `opening` stands before them, and `end` is the token after them. `begin` is the control token with which a message
-    begins; empty if there is none. A template that is the model's `own` takes the arguments of calls as objects.
+    begins; empty if there is none. `ends` are as many as stand up to the end of the assistant's first message, after `USER`.
+    A template that is the model's `own` takes the arguments of calls as objects.
     """
 
     opening: str
     end: str
     begin: str
+    ends: int
     own: bool
 
     def rendered(
@@ -55,7 +57,9 @@ def _format(tokenizer: Any, template: str) -> ChatFormat:
     opening = asked.removeprefix(heard)
     if not (is_ours(template) and asked.startswith(heard) and speech.read(f"{opening}Yes").words.endswith("Yes")):
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
-    return ChatFormat(opening, tokenizer.eos_token, control_in(tokenizer, opening), template.startswith(OWN))
+    end, begin = tokenizer.eos_token, control_in(tokenizer, opening)
+    ends = rendered(tokenizer, [USER, text_message("Yes")]).count(end)
+    return ChatFormat(opening, end, begin, ends, template.startswith(OWN))
 
 
 def control_in(tokenizer: Any, text: str) -> str:
@@ -73,9 +77,8 @@ def render_new(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]
     form = format_of(tokenizer)
     if first:
         return form.rendered(tokenizer, messages, tools, add_generation_prompt=True)
-    head = _to_end(form.rendered(tokenizer, [USER, messages[0]]), form.end)
     text = form.rendered(tokenizer, [USER, *messages], add_generation_prompt=True)
-    return _after(head, text)
+    return text.split(form.end, form.ends)[-1]
 
 
 def is_said(message: Message) -> bool:
@@ -87,7 +90,8 @@ def said_in(tokenizer: Any, message: Message) -> str:
     """The text that the assistant writes for a message, with its end."""
     form = format_of(tokenizer)
     head = form.rendered(tokenizer, [USER], add_generation_prompt=True)
-    return _to_end(_after(head, form.rendered(tokenizer, [USER, message])), form.end)
+    said, end, _ = _after(head, form.rendered(tokenizer, [USER, message])).rpartition(form.end)
+    return said + end
 
 
 def pieces(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -144,12 +148,6 @@ def with_objects(message: Message) -> dict[str, Any]:
     ]
     said = {key: value for key, value in message.items() if key not in (THOUGHT, "tool_calls") and value is not None}
     return {"content": "", **said, **({"tool_calls": calls} if calls else {})}
-
-
-def _to_end(text: str, end: str) -> str:
-    if end not in text:
-        raise ValueError(f"the chat template ends a message without {end}")
-    return text[: text.rindex(end) + len(end)]
 
 
 def _after(head: str, text: str) -> str:

@@ -1,5 +1,6 @@
 """RLVE on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
 
+import itertools
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from homerl.agents.policy import Sample, TokenLedger
+from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.faults import InfraError
 from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
@@ -371,6 +373,26 @@ def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     for _ in range(2):
         ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
     assert sampled_tokens([(Rollout(SimpleNamespace(), ledger), [0.5])]).advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+def test_thoughts_that_are_masked_are_no_targets_of_the_loss(recipe, updates, monkeypatch):
+    said = itertools.cycle(["<think>hm</think>Done.", "<tool_call>{", "<think>hm</think><tool_call>{", "I see."])
+
+    async def sample(self, prompt):
+        ids = (*self.tokenizer.encode(next(said)), self.tokenizer.eos_token_id)
+        return Sample(ids, (-1.0,) * len(ids))
+
+    monkeypatch.setattr(TransformersEngine, "sample", sample)
+    made = recipe(thoughts="masked", updates=1)
+    train_rlve(made)
+    [(trainer, tokens, rollouts)] = updates
+    read = [trainer.processing_class.decode(np.array(one.ids)) for one in tokens.sequences]
+    learnt = [trainer.processing_class.decode(np.array(one.ids)[one.targets]) for one in tokens.sequences]
+    assert (
+        any("hm" in text for text in read) and not any("hm" in text for text in learnt) and any("Done." in t for t in learnt)
+    )
+    sampled = sum(sum(rollout.lengths) for rollout in rollouts)
+    assert metrics(made.out)[0]["policy/thoughts"] == pytest.approx(1 - len(tokens.advantages) / sampled)
 
 
 def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
