@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -143,11 +143,16 @@ def with_objects(message: Message) -> dict[str, Any]:
     text as a quoted text.
     """
     calls = [
-        call | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
+        _known(call) | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
         for call in message.get("tool_calls") or ()
     ]
-    said = {key: value for key, value in message.items() if key not in (THOUGHT, "tool_calls") and value is not None}
+    said = {key: value for key, value in _known(message).items() if key not in (THOUGHT, "tool_calls")}
     return {"content": "", **said, **({"tool_calls": calls} if calls else {})}
+
+
+def _known(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a row of data has: a column that other rows have is None in it."""
+    return {key: value for key, value in data.items() if value is not None}
 
 
 def _after(head: str, text: str) -> str:
