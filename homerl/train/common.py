@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import torch
+from transformers import PreTrainedModel
 
 from envs.documents import InputError, read_json
 from homerl.agents.chat_choice import choose_format
@@ -22,8 +23,9 @@ from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
 from homerl.train.adapted import fuse
 from homerl.train.background_saves import WRITING
-from homerl.train.memory import estimate, has_fused_kernels, liger_installed
+from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
 from homerl.train.model import ModelSettings
+from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.families import why_alone
 from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.updates import PackedUpdates
@@ -140,7 +142,7 @@ def with_kernels(model: Any, recipe: Any) -> Any:
         recipe.model.kernels != "liger" or liger_installed(), "Liger's kernels are not installed", "model.kernels",
         "pip install 'homerl[kernels]', or leave it at `auto`",
     )  # fmt: skip
-    if has_fused_kernels(recipe) and torch.cuda.is_available():
+    if has_liger(recipe) and torch.cuda.is_available():
         fuse(model)
     return model
 
@@ -154,11 +156,24 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
         memory = torch.cuda.get_device_properties(state.device).total_memory / GB
     found = estimate(recipe, gpus=state.num_processes, memory=memory)
     alone = why_alone(trainer.model.config.to_dict())
-    gauge = Gauge(state, found.room)
-    updates = PackedUpdates(state, gauge.budget, recipe.model.attention, recipe.model.dtype != "float32", alone, gauge)
+    gauge, half, compiled = Gauge(state, found.room), recipe.model.dtype != "float32", compiled_layers(trainer.model, recipe)
+    updates = PackedUpdates(state, gauge.budget, recipe.model.attention, half, alone, gauge, compiled)
     if not found.fits(memory):
         updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
     return updates
+
+
+def compiled_layers(model: Any, recipe: Any) -> CompiledLayers | None:
+    """The layers of a model, compiled if the recipe and this machine do so; `auto` leaves models that transformers does not
+    compile. Raises `InputError` if the recipe asks for it and there is no compiler.
+    """
+    asked = recipe.model.compile
+    require(
+        asked is not True or compiler_installed(), "there is no C compiler for compiled layers", "model.compile",
+        "install gcc, or leave it at `auto`",
+    )  # fmt: skip
+    able = next((part._can_compile_fullgraph for part in model.modules() if isinstance(part, PreTrainedModel)), False)
+    return CompiledLayers(model) if compiles(recipe) and (asked is True or able) else None
 
 
 def last_checkpoint(out: Path) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from homerl.recipe.base import Base
@@ -144,13 +145,26 @@ def count_of(recipe: Base, longest: int) -> Counted:
     from homerl.train.activations import counted
 
     device = "cpu" if recipe.cpu else "cuda"
-    return counted(config_of(recipe.model), recipe.model, has_fused_kernels(recipe), device, longest)
+    return counted(config_of(recipe.model), recipe.model, has_liger(recipe), device, longest)
 
 
-def has_fused_kernels(recipe: Base) -> bool:
-    """Whether the recipe trains with Liger's kernels on this machine."""
+def has_liger(recipe: Base) -> bool:
+    """Whether the recipe trains with Liger's kernels on this machine: compiled layers do without."""
     kernels = recipe.model.kernels
-    return liger_installed() and (kernels == "liger" or (kernels == AUTO and not recipe.cpu))
+    return liger_installed() and (kernels == "liger" or (kernels == AUTO and not recipe.cpu and not compiles(recipe)))
+
+
+def compiles(recipe: Base) -> bool:
+    """Whether the recipe trains with compiled layers on this machine."""
+    if recipe.model.compile != AUTO:
+        return recipe.model.compile
+    whole = parallel_mode(recipe) in ("none", "ddp")
+    return whole and not recipe.cpu and find_spec("triton") is not None and compiler_installed()
+
+
+def compiler_installed() -> bool:
+    """Whether there is a compiler for what torch.compile writes."""
+    return any(map(which, (os.environ.get("CC", "cc"), "gcc", "clang")))
 
 
 def liger_installed() -> bool:

@@ -44,7 +44,12 @@ class ModelSettings(Model):
     kernels: Literal["auto", "none", "liger"] = Field(
         AUTO,
         description="Fused kernels for norms, positions and activations: Liger's (CUDA, extra `kernels`). `auto` takes them "
-        "if they are installed.",
+        "if they are installed and layers are not compiled.",
+    )
+    compile: bool | Literal["auto"] = Field(
+        AUTO,
+        description="Whether torch.compile fuses the small operations of each layer in training, which makes first updates "
+        "slow. `auto` does it on CUDA where Triton and a C compiler are installed, with `parallel: none` or `ddp`.",
     )
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
     parameters: float | None = Field(

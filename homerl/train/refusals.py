@@ -66,6 +66,9 @@ def _of_precision(recipe: Base) -> Iterator[Refusal]:
     if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
         what = f"{model.attention} needs a GPU and a 16-bit number format"
         yield what, "model.attention", "use `auto`, or `sdpa`"
+    if model and model.compile is True and (how := parallel_mode(recipe)) not in ("none", "ddp"):
+        what = f"{how} hooks into the parts of a layer, so that it cannot be compiled whole"
+        yield what, "model.compile", "use `auto`, or `parallel: ddp`"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:

@@ -85,6 +85,9 @@ def attend(
     return kernel(*rows, segments, scaling, sliding_window).unsqueeze(0), None
 
 
+uncompiled = torch.compiler.disable(attend)  # it depends on the row, so that a compiled layer would not last
+
+
 def by_segment(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
 ) -> torch.Tensor:
@@ -222,7 +225,7 @@ def packed_attention(*configs: Any) -> Iterator[None]:
     """Within the context, models of these configurations attend to packed rows. The backward pass belongs in it, since
     checkpointing attends again.
     """
-    AttentionInterface.register(NAME, attend)
+    AttentionInterface.register(NAME, uncompiled)
     before = [config._attn_implementation for config in configs]
     for config in configs:
         config._attn_implementation = NAME

@@ -91,8 +91,11 @@ def row_of(
 
 
 def empty_row(kernel: Kernel | None, device: Any, recomputed: bool = False) -> Row:
-    """A row without targets, for a rank that has nothing left to forward while others do."""
-    return row_of([TokenSequence.of((0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
+    """A row without targets, for a rank that has nothing left to forward while others do.
+
+    It has two tokens: a row of one would be compiled anew.
+    """
+    return row_of([TokenSequence.of((0, 0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
 
 
 def padded(tree: Tree, step: int) -> Tree:

@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
+from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.passes import STEP, Budget, each_alone, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
@@ -50,7 +51,8 @@ class Pass:
 
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
-    computes in a 16-bit number format, and `alone` why its sequences cannot share a row, if so (`families.py`).
+    computes in a 16-bit number format, and `alone` why its sequences cannot share a row, if so (`families.py`). `compiled`
+    are its layers, if they run compiled in packed rows.
 
     Once a `gauge` has measured a pass, its budget is taken.
 
@@ -60,9 +62,9 @@ class PackedUpdates:
 
     def __init__(
         self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, alone: str | None = None,
-        gauge: Gauge | None = None,
+        gauge: Gauge | None = None, compiled: CompiledLayers | None = None,
     ) -> None:  # fmt: skip
-        self.accelerator, self.budget, self.gauge = accelerator, budget, gauge
+        self.accelerator, self.budget, self.gauge, self.compiled = accelerator, budget, gauge, compiled
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if alone else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
@@ -193,9 +195,15 @@ class PackedUpdates:
         needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
         return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
 
-    def _attention(self, model: Any) -> AbstractContextManager[None]:
-        """Within the context the model attends to this trainer's rows."""
-        return packed_attention(*configs_of(model)) if self.kernel else nullcontext()
+    @contextmanager
+    def _attention(self, model: Any) -> Iterator[None]:
+        """Within the context the model attends to this trainer's rows, and its layers run compiled, if they are."""
+        with ExitStack() as stack:
+            if self.kernel:
+                stack.enter_context(packed_attention(*configs_of(model)))
+            if self.kernel and self.compiled:
+                stack.enter_context(self.compiled.running())
+            yield
 
     def _row(self, sequences: Sequence[TokenSequence], one: Pass) -> Row:
         device = self.accelerator.device

@@ -1,0 +1,39 @@
+"""Compiled decoder layers: torch.compile fuses norms, positions, activations, residuals and adapters' small operations.
+
+Each layer is compiled by itself, so one compilation serves all layers of a kind. Attention stays as it is, between two
+compiled pieces of the layer.
+
+Invariants: weights keep their names; the length and the tree of a row compile nothing anew; outside of the context the
+layers run as they did, so that the same model can generate, and a model whose rows are not packed is never compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+VARIANTS = 32  # of a layer: first or not, with gradients or without, adapter on or off, training or not, by its attention
+
+
+class CompiledLayers:
+    """The layers of a model, each with its compiled call. Nothing is compiled before a layer is first called."""
+
+    def __init__(self, model: Any, backend: str = "inductor") -> None:
+        torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)
+        layers = (part for part in model.modules() if isinstance(part, GradientCheckpointingLayer))
+        self.calls = [(layer, torch.compile(layer._call_impl, dynamic=True, backend=backend)) for layer in layers]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within the context the layers run compiled, also where checkpointing runs them again."""
+        for layer, call in self.calls:
+            layer._compiled_call_impl = call
+        try:
+            yield
+        finally:
+            for layer, _ in self.calls:
+                layer._compiled_call_impl = None

@@ -1,0 +1,146 @@
+"""Compiled layers: losses and gradients are those of plain layers, and a row of another length compiles nothing anew."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
+from torch._dynamo.utils import counters
+from transformers import AutoConfig, AutoModelForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+
+from envs.documents import InputError
+from homerl.train import memory
+from homerl.train.common import compiled_layers
+from homerl.train.packing.compiled import CompiledLayers
+from homerl.train.packing.passes import Budget
+from homerl.train.packing.rows import Scores, TokenSequence
+from homerl.train.packing.updates import PackedUpdates
+from homerl.train.recipe import SFTRecipe
+from homerl.train.refusals import refuse_untrainable
+
+SIZES = {
+    "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2,
+}  # fmt: skip
+PLAIN, RECOMPUTED = Budget(1000, 1000), Budget(0, 1000)
+
+
+def made(family: str = "qwen3", lora: bool = False, **sizes: Any) -> Any:
+    """A tiny float32 model with TRL's fused head, and with an adapter that is not zero."""
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(family, **(SIZES | sizes)), attn_implementation="sdpa"
+    ).float()
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    if lora:
+        model = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM"))
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(0, 0.2)
+    return model
+
+
+def group(seed: int) -> list[TokenSequence]:
+    """Some rollouts with a common prompt; their lengths and their number depend on the seed."""
+    rng = random.Random(seed)
+    prompt = [rng.randrange(40) for _ in range(5 + 7 * seed)]
+    rollouts = [prompt + [rng.randrange(40) for _ in range(rng.randrange(3, 30))] for _ in range(1 + seed)]
+    return [TokenSequence.of(ids, np.arange(len(prompt), len(ids))) for ids in rollouts]
+
+
+def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+    return -(scored.logps + 0.1 * scored.entropy).sum(), torch.zeros(1)
+
+
+def updated(model: Any, seed: int, updates: PackedUpdates) -> list[torch.Tensor]:
+    """The loss of an update, and its gradients."""
+    model.zero_grad()
+    loss, _ = updates.train(model, group(seed), objective)
+    return [loss, *(part.grad.clone() for part in model.parameters() if part.grad is not None)]
+
+
+def packed(budget: Budget, compiled: CompiledLayers | None = None) -> PackedUpdates:
+    return PackedUpdates(Accelerator(cpu=True), budget, "auto", compiled=compiled)
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> Iterator[None]:
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+def equal_without_recompiling(model: Any, backend: str) -> None:
+    plain = [updated(model, seed, packed(PLAIN)) for seed in range(3)]
+    compiled = CompiledLayers(model, backend)
+    updated(model, 1, packed(PLAIN, compiled))
+    graphs = counters["stats"]["unique_graphs"]
+    assert graphs
+    for budget in (PLAIN, RECOMPUTED):
+        for seed, expected in enumerate(plain):
+            updates = packed(budget, compiled)
+            updates.checked = True
+            for found, wanted in zip(updated(model, seed, updates), expected, strict=True):
+                torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    assert counters["stats"]["unique_graphs"] == graphs
+
+
+@pytest.mark.parametrize(("lora", "backend"), [(False, "aot_eager"), (True, "eager")], ids=["full", "lora"])
+def test_an_update_is_that_of_plain_layers_and_no_length_compiles_anew(lora, backend):
+    equal_without_recompiling(made(lora=lora), backend)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
+def test_fused_layers_too(lora):
+    equal_without_recompiling(made(lora=lora), "inductor")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "qwen3_moe"])
+def test_other_families_too(family):
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "decoder_sparse_step": 1}
+    window = {"sliding_window": 6, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    equal_without_recompiling(made(family, **{"gemma3_text": window, "qwen3_moe": experts}.get(family, {})), "eager")
+
+
+def test_weights_keep_their_names_and_a_model_generates_as_before():
+    model = made()
+    names, compiled = list(model.state_dict()), CompiledLayers(model, "eager")
+    updated(model, 1, packed(PLAIN, compiled))
+    graphs = counters["stats"]["unique_graphs"]
+    with compiled.running():
+        assert list(model.state_dict()) == names
+    assert model.generate(torch.tensor([[3, 4, 5]]), max_new_tokens=3).shape == (1, 6)
+    assert counters["stats"]["unique_graphs"] == graphs
+
+
+def recipe(model: dict[str, Any] | None = None, **keys: Any) -> SFTRecipe:
+    data = {"homerl": 1, "run": "sft", "out": "out", "data": "data", "model": {"name": "some/model"} | (model or {})}
+    return SFTRecipe.model_validate(data | keys)
+
+
+def test_layers_are_compiled_by_default_where_a_gpu_trains_whole_layers(monkeypatch):
+    monkeypatch.setattr(memory, "find_spec", lambda name: name)
+    for keys, expected in (({}, True), ({"cpu": True}, False), ({"parallel": "ddp"}, True), ({"parallel": "zero2"}, False)):
+        found = recipe(**keys)
+        assert memory.compiles(found) is expected and (compiled_layers(made(), found) is not None) is expected
+        assert memory.has_liger(found) is not (expected or keys == {"cpu": True})  # which a compiler makes superfluous
+    monkeypatch.setattr(memory, "which", lambda name: None)
+    assert not memory.compiles(recipe())
+    assert compiled_layers(made(), recipe(model={"compile": False})) is None
+    with pytest.raises(InputError, match=r"model\.compile: there is no C compiler"):
+        compiled_layers(made(), recipe(model={"compile": True}))
+
+
+def test_layers_in_shards_are_refused():
+    with pytest.raises(InputError, match=r"model\.compile: zero3 hooks into the parts of a layer"):
+        refuse_untrainable(recipe(model={"compile": True}, parallel="zero3"))
