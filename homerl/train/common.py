@@ -67,6 +67,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
             "dataloader_pin_memory": not recipe.cpu,
+            "logging_nan_inf_filter": False,  # we stop at such a loss, and the filter waits for the GPU in each update
             "disable_tqdm": True,
             "ddp_timeout": int(collective_timeout(recipe).total_seconds()),
             "ddp_find_unused_parameters": False,

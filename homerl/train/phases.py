@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from envs.documents import write_atomic
-
 SHARES = ("rollout", "user", "world", "reward", "train", "sync", "idle")
 TRAIN = "train"
 
@@ -112,4 +110,7 @@ class Phases:
     def _tell(self) -> None:
         if self.folder != Path(os.devnull):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.folder / f"rank_{self.rank}.json", json.dumps(asdict(self.stack[-1][0])))
+            path = self.folder / f"rank_{self.rank}.json"
+            written = path.with_suffix(".tmp")  # it need not outlive a crash, so nobody waits for the disk
+            written.write_text(json.dumps(asdict(self.stack[-1][0])), encoding="utf-8")
+            written.replace(path)

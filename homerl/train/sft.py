@@ -67,7 +67,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
             Hands(list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
             model=with_kernels(load_policy(recipe.model, source), recipe),
             args=arguments,
-            train_dataset=dialogues,
+            train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,
             peft_config=peft_config(recipe.model),
         )
@@ -106,8 +106,9 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
         with self.phases.phase("step", TRAIN, waits=True):
             sequences = [token_sequence(dialogue) for dialogue in inputs]
-            counts = [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
-            tokens, targets = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
+            tokens, targets = self._everywhere(
+                [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
+            )
             weight = self.accelerator.num_processes / max(1, targets)
 
             def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
@@ -117,6 +118,12 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
+
+    def _everywhere(self, counts: list[int]) -> list[int]:
+        """The counts, added up over all ranks. One rank alone does not wait for its GPU, which may still be at work."""
+        if self.accelerator.num_processes == 1:
+            return counts
+        return self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
 
     def _check(self, loss: torch.Tensor) -> None:
         """Stop all ranks if the loss is not finite: transformers would log 0 in its place, and train on."""

@@ -295,7 +295,7 @@ def test_every_epoch_of_a_run_is_shuffled_anew(recipe, trainers, monkeypatch):
     step = sft.PackedSFTTrainer.training_step
 
     def watched(self: Any, model: Any, inputs: Any, *rest: Any) -> Any:
-        seen.append([one["input_ids"] for one in inputs])
+        seen.append([one["input_ids"].tolist() for one in inputs])
         return step(self, model, inputs, *rest)
 
     monkeypatch.setattr(sft.PackedSFTTrainer, "training_step", watched)

@@ -30,9 +30,10 @@ class AdamW(Mastered, torch.optim.AdamW):
         alike = defaultdict(list)
         for weight in weights:
             state = self.held(weight, "exp_avg", "exp_avg_sq")
-            count = state.setdefault("step", torch.tensor(0.0))  # on the CPU, where reading it stops no device
-            alike[weight.device, count.item()].append((weight, weight.grad, *map(state.get, MOMENTS)))
-            count += 1
+            if "step" not in state:
+                state["step"] = torch.tensor(0.0)  # on the CPU, where reading it stops no device
+            alike[weight.device, state["step"].item()].append((weight, weight.grad, *map(state.get, MOMENTS)))
+        torch._foreach_add_([self.state[weight]["step"] for weight in weights], 1)
         for (device, count), rows in alike.items():
             for bucket in buckets(rows):
                 self._step_bucket([list(column) for column in zip(*bucket, strict=True)], device, count, group)

@@ -62,9 +62,8 @@ def buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...
     held: list[tuple[Tensor, ...]] = []
     size = 0
     for row in rows:
-        parts = [torch.atleast_1d(local(tensor)) for tensor in row]
-        step = max(1, BUCKET * len(parts[0]) // max(1, parts[0].numel()))
-        for piece in zip(*(part.split(step) for part in parts), strict=True):
+        parts = [part if part.ndim else part[None] for part in map(local, row)]
+        for piece in _pieces(parts):
             if held and size + piece[0].numel() > BUCKET:
                 yield held
                 held, size = [], 0
@@ -72,6 +71,14 @@ def buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...
             size += piece[0].numel()
     if held:
         yield held
+
+
+def _pieces(parts: list[Tensor]) -> Iterable[tuple[Tensor, ...]]:
+    size = parts[0].numel()
+    if size <= BUCKET:
+        return [tuple(parts)]
+    step = max(1, BUCKET * len(parts[0]) // size)
+    return zip(*(part.split(step) for part in parts), strict=True)
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,12 @@ NAME = "homerl_packed"  # as transformers knows this attention
 UNKNOWN = ("softcap", "s_aux", "position_bias", "dropout")  # arguments of other attention, which change its values
 # of queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float, int | None], torch.Tensor]
+
+
+def on_device(values: np.ndarray, device: Any) -> torch.Tensor:
+    """The values as a tensor on a device. A GPU copies them from pinned memory, so that nobody waits for its other work."""
+    tensor = torch.from_numpy(values)
+    return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,10 @@ def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
     ranges = [np.arange(segment.start, segment.end) for segment in tree.segments]
     key_rows = None
     if any(len(path) > 1 for path in paths):
-        key_rows = torch.from_numpy(np.concatenate([ranges[number] for path in paths for number in path])).to(device)
+        key_rows = on_device(np.concatenate([ranges[number] for path in paths for number in path]), device)
 
     def ends(sizes: list[int]) -> torch.Tensor:
-        return torch.tensor(list(accumulate(sizes, initial=0)), dtype=torch.int32, device=device)
+        return on_device(np.cumsum([0, *sizes], dtype=np.int32), device)
 
     return Segments(lengths, paths, key_rows, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed)
 

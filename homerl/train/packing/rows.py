@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from homerl.train.packing.attention import Kernel, segments_of
+from homerl.train.packing.attention import Kernel, on_device, segments_of
 from homerl.train.packing.trees import Ids, Segment, Tree, merged
 
 IGNORED = -100  # the label of a place without a target
@@ -75,19 +75,16 @@ def row_of(
         labels[place] = sequence.ids[sequence.targets]
         at.append(place)
 
-    def tensor(values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(values).to(device, non_blocking=True)
-
     inputs: dict[str, Any] = {
-        "input_ids": tensor(tree.ids)[None], "position_ids": tensor(tree.positions)[None],
-        "shift_labels": tensor(labels)[None], "fused_lm_head": True,
+        "input_ids": on_device(tree.ids, device)[None], "position_ids": on_device(tree.positions, device)[None],
+        "shift_labels": on_device(labels, device)[None], "fused_lm_head": True,
     }  # fmt: skip
     if kernel is not None:
         inputs |= {"segments": segments_of(tree, device, recomputed), "kernel": kernel}
         inputs["attention_mask"] = torch.ones(
             1, 1, 1, 1, dtype=torch.bool, device=device
         )  # of 4 dimensions: no other is made
-    return Row(inputs, tensor(np.concatenate(at)))
+    return Row(inputs, on_device(np.concatenate(at), device))
 
 
 def empty_row(kernel: Kernel | None, device: Any, recomputed: bool = False) -> Row:

@@ -271,7 +271,9 @@ class PackedUpdates:
         return False
 
     def _anywhere(self, failed: bool) -> bool:
-        """Whether a rank ran out of memory before the exchange."""
+        """Whether a rank ran out of memory before the exchange. One rank alone does not wait for its GPU to say so."""
+        if self.accelerator.num_processes == 1:
+            return failed
         return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
 
     def _make_room(self, model: Any) -> None:
