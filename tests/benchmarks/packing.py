@@ -153,7 +153,7 @@ def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Budge
     for members in split(ids, budget).passes:
         recomputes = budget.checkpoints(len(merged([ids[i] for i in members]).ids))
         now += operations(model, [sequences[i] for i in members], True, recomputes)
-    for members in split(ids, Budget(budget.most, budget.most)).passes if reference else ():
+    for members in split(ids, budget.without_gradients()).passes if reference else ():
         now += operations(model, [sequences[i] for i in members], False)
     floor = 3 * operations(model, sequences, False)
     return {"before": before, "now": now, "floor": floor}

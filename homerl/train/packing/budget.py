@@ -2,8 +2,9 @@
 
 On a GPU the first passes of a run are smaller (`Room.cautious`), and the budget follows from what they took (`gauge.py`).
 
-Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements; with
-`gradient_checkpointing: auto` a pass keeps its activations if they fit, and computes them again otherwise.
+Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements, but not
+in passes without gradients, which keep no activations; with `gradient_checkpointing: auto` a pass keeps its activations if
+they fit, and computes them again otherwise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from homerl.train.packing.passes import STEP, Budget
 from homerl.train.recipe import OptimSettings
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
+SCORED = 65_536  # the same without gradients, on a GPU: fewer passes share more beginnings
 SPARE = 0.9  # share of the free memory that is used, since some is lost between blocks
 
 
@@ -40,6 +42,11 @@ class TokenBytes:
         """The most bytes at a time with checkpointing."""
         return self.recomputed + self.layer
 
+    @property
+    def scored(self) -> float:
+        """The most bytes at a time without gradients: no more than a layer keeps with them."""
+        return self.layer or self.recomputed
+
     def times(self, factor: float) -> TokenBytes:
         """So many times these bytes."""
         return TokenBytes(self.kept * factor, self.recomputed * factor, self.layer * factor)
@@ -62,11 +69,12 @@ class Room:
             max(STEP, min(largest, int(SPARE * self.free / each) // STEP * STEP))
             for each in (self.token.plain, self.token.checkpointed)
         )
+        scored = 0 if self.cpu else max(STEP, min(SCORED, int(SPARE * self.free / self.token.scored) // STEP * STEP))
         if asked != AUTO:
             plain, most = (asked if checkpointing is False else min(plain, asked)), asked
         if checkpointing == AUTO:
-            return Budget(plain, max(plain, most))
-        return Budget(0, most) if checkpointing else Budget(plain, plain, allowed=False)
+            return Budget(plain, max(plain, most), scored=scored)
+        return Budget(0, most, scored=scored) if checkpointing else Budget(plain, plain, allowed=False, scored=scored)
 
     @property
     def measures(self) -> bool:

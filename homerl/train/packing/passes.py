@@ -20,21 +20,32 @@ START = 64  # tokens that cost as much time as beginning a pass
 
 @dataclass(frozen=True)
 class Budget:
-    """The most tokens of a pass: `plain` with all activations kept, `most` with checkpointing, if that is `allowed`."""
+    """The most tokens of a pass: `plain` with all activations kept, `most` with checkpointing, if that is `allowed`.
+
+    `scored` are those of a pass without gradients, if these are more than `most`.
+    """
 
     plain: int
     most: int
     allowed: bool = True
+    scored: int = 0
 
     def __str__(self) -> str:
+        scored = f"; {self.scored} without gradients" if self.scored > self.most else ""
         if self.plain == self.most:
-            return f"{self.most}, with all activations kept"
+            return f"{self.most}, with all activations kept{scored}"
         kept = f"{self.plain} with all activations kept, " if self.plain else ""
-        return f"{kept}{self.most} with checkpointing"
+        return f"{kept}{self.most} with checkpointing{scored}"
 
-    def halved(self) -> Budget:
-        """Half of it, after a pass ran out of memory."""
-        return replace(self, plain=self.plain // 2, most=max(1, self.most // 2))
+    def halved(self, scoring: bool = False) -> Budget:
+        """Half of it, after a pass ran out of memory; of its passes without gradients alone, if `scoring` did."""
+        if scoring and self.scored > self.most:
+            return replace(self, scored=self.scored // 2)
+        return replace(self, plain=self.plain // 2, most=max(1, self.most // 2), scored=self.scored // 2)
+
+    def without_gradients(self) -> Budget:
+        """The budget of passes that keep no activations."""
+        return Budget(max(self.most, self.scored), max(self.most, self.scored))
 
     def checkpoints(self, tokens: int) -> bool:
         """Whether a pass of so many tokens must compute its activations again."""

@@ -115,7 +115,7 @@ class PackedUpdates:
     def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
 
-        Passes may have `budget.most` tokens, since no activations are kept. Raises `InputError` as `train` does.
+        Passes are larger than those of `train`, since no activations are kept. Raises `InputError` as `train` does.
         """
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
@@ -126,11 +126,11 @@ class PackedUpdates:
                 found[i] = part
 
         def every() -> None:
-            for one in self._passes(sequences, Budget(self.budget.most, self.budget.most))[0]:
+            for one in self._passes(sequences, self.budget.without_gradients())[0]:
                 make(one)
 
         while self._runs_out(every, self._in_shards):
-            self._make_room(model)
+            self._make_room(model, scoring=True)
         return torch.cat(found)
 
     def _attempt(
@@ -276,14 +276,14 @@ class PackedUpdates:
             return failed
         return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
 
-    def _make_room(self, model: Any) -> None:
+    def _make_room(self, model: Any, scoring: bool = False) -> None:
         model.zero_grad(set_to_none=True)
         clear_device_cache(garbage_collection=True)
         self.halvings += 1
         if self.halvings > HALVINGS:
             what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"
             raise InputError(what, "tokens_per_step", f"see what else needs the memory: {held_by(model)}")
-        self.budget = self.budget.halved()
+        self.budget = self.budget.halved(scoring)
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
 
 

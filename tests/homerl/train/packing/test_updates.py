@@ -398,6 +398,19 @@ SOME = [TokenSequence.of([group] * 90 + [answer] * 12, np.arange(90, 102)) for g
 LONG = [TokenSequence.of([group] * 40 + [answer] * 2, np.arange(40, 42)) for group in range(8) for answer in range(8)]
 
 
+def test_passes_without_gradients_have_a_budget_of_their_own(monkeypatch):
+    """A pass of them that runs out of memory leaves the passes of training as they are."""
+    rows: list[int] = []
+    made_row = PackedUpdates._row
+    monkeypatch.setattr(PackedUpdates, "_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.tokens))[0])
+    packed = updates(Budget(0, 300, scored=600))
+    found = packed.scores(MODELS["full"], LONG)
+    assert len(rows) == 1 and rows[0] > 300
+    again = packed.scores(Small(MODELS["full"], rows[0] - 1), LONG)
+    assert packed.budget == Budget(0, 300, scored=300) and torch.allclose(found, again, atol=1e-5)
+    assert str(updates(Budget(0, 300, scored=600)).budget) == "300 with checkpointing; 600 without gradients"
+
+
 def test_out_of_memory_halves_the_budget_and_loses_nothing(caplog):
     model = made()
     loss, expected = weighted(model, SOME)
