@@ -20,20 +20,24 @@ VARIANTS = 32  # of a layer: first or not, with gradients or without, adapter on
 
 
 class CompiledLayers:
-    """The layers of a model, each with its compiled call. Nothing is compiled before a layer is first called."""
+    """The layers of a model, each with its compiled forward pass. Nothing is compiled before a layer is first called."""
 
     def __init__(self, model: Any, backend: str = "inductor") -> None:
         torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)
-        layers = (part for part in model.modules() if isinstance(part, GradientCheckpointingLayer))
-        self.calls = [(layer, torch.compile(layer._call_impl, dynamic=True, backend=backend)) for layer in layers]
+        layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+        self.plain = [(layer, layer.forward) for layer in layers]
+        self.fused = [(layer, torch.compile(layer.forward, dynamic=True, backend=backend)) for layer in layers]
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within the context the layers run compiled, also where checkpointing runs them again."""
-        for layer, call in self.calls:
-            layer._compiled_call_impl = call
+        """Within the context the layers run compiled, also where checkpointing runs them again. Their hooks stay outside."""
+        _set(self.fused)
         try:
             yield
         finally:
-            for layer, _ in self.calls:
-                layer._compiled_call_impl = None
+            _set(self.plain)
+
+
+def _set(forwards: list[tuple[Any, Any]]) -> None:
+    for layer, forward in forwards:
+        layer.forward = forward

@@ -114,9 +114,13 @@ def test_other_families_too(family):
 
 def test_weights_keep_their_names_and_a_model_generates_as_before():
     model = made()
-    names, compiled = list(model.state_dict()), CompiledLayers(model, "eager")
+    names, compiled, entered = list(model.state_dict()), CompiledLayers(model, "eager"), []
     updated(model, 1, packed(PLAIN, compiled))
     graphs = counters["stats"]["unique_graphs"]
+    hook = model.model.layers[1].register_forward_pre_hook(lambda *_: entered.append(1))  # as a profiler's
+    updated(model, 1, packed(PLAIN, compiled))
+    hook.remove()
+    assert entered
     with compiled.running():
         assert list(model.state_dict()) == names
     assert model.generate(torch.tensor([[3, 4, 5]]), max_new_tokens=3).shape == (1, 6)
