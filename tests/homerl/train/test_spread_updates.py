@@ -1,0 +1,56 @@
+"""An update is the same on one rank and on two, however they share its weights: packed, with shared prompts, uneven groups,
+several passes on each rank and not as many on each. Losses, whole gradients and weights after two steps are compared.
+
+ZeRO needs DeepSpeed, which `scripts/check_deepspeed` installs.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from launches import LAUNCHERS, ROOT
+from spread_updates import KINDS, UPDATES
+
+HELPER = ROOT / "tests/helpers/spread_updates.py"
+NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+WAYS = ["ddp", "fsdp2", *(pytest.param(f"zero{stage}", marks=NO_DEEPSPEED) for stage in (1, 2, 3))]
+LOSS, GRADIENT, WEIGHT = 1e-5, 1e-4, 1e-5  # in float32: absolute, relative to the largest of a tensor, absolute
+
+
+def made(way: str, folder: Path, *launcher: str) -> dict[tuple[str, str], Any]:
+    """What the updates give, by kind."""
+    log = folder / f"{way}.log"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with log.open("w") as out:
+        command = [*(launcher or [sys.executable]), HELPER, way, folder]
+        done = subprocess.run([*map(str, command)], cwd=folder, stdout=out, stderr=out, env=environment, timeout=280)
+    assert done.returncode == 0, log.read_text()[-3000:]
+    return torch.load(folder / f"{way}.pt")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> dict[tuple[str, str], Any]:
+    """What one rank gives."""
+    return made("none", tmp_path_factory.mktemp("alone"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_ranks_make_the_updates_of_one(way, alone, tmp_path):
+    spread = made(way, tmp_path, *LAUNCHERS["two ranks"])
+    assert alone.keys() == spread.keys() == set(KINDS)
+    for kind, one in alone.items():
+        both = spread[kind]
+        assert both["losses"] == pytest.approx(one["losses"], abs=LOSS), kind
+        assert len(one["gradients"]) == len(both["gradients"]) == UPDATES and 2 < both["passes"] < one["passes"]
+        for expected, found in zip(one["gradients"], both["gradients"], strict=True):
+            assert expected.keys() == found.keys()
+            for name, gradient in expected.items():
+                most = gradient.abs().max()
+                assert most > 0 and (found[name] - gradient).abs().max() < GRADIENT * most, (kind, name)
+        assert one["weights"].keys() == both["weights"].keys()
+        assert all((both["weights"][name] - weight).abs().max() < WEIGHT for name, weight in one["weights"].items()), kind
