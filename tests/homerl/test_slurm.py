@@ -1,13 +1,15 @@
 """The template for several nodes, with this machine as all of them: `srun` starts a process a task, and the user's server
-is a person behind HTTP. What Slurm itself does is Slurm's."""
+is a person behind HTTP. What Slurm itself does is Slurm's: to send the signals, and to start a job again that asks for it."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from launches import ROOT, figures, lines, wait_for, written
+from launches import ROOT, checkpoints, figures, lines, wait_for, written
 
 SRUN = """#!/usr/bin/env bash
 trap 'kill $(jobs -p)' TERM
@@ -19,7 +21,7 @@ for job in $(jobs -p); do wait "$job" || code=$?; done
 exit "$code"
 """
 SCONTROL = """#!/usr/bin/env bash
-printf '127.0.0.%s\\n' 1 2 3
+if [[ $1 == requeue ]]; then echo "$2" >>"$HOMERL_VENV/queued"; else printf '127.0.0.%s\\n' 1 2 3; fi
 """
 VLLM = f"""#!{sys.executable}
 import sys, time
@@ -39,6 +41,15 @@ server.port = int(sys.argv[sys.argv.index("--port") + 1])
 server.start()
 time.sleep(600)
 """
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 
@@ -60,7 +71,8 @@ def job(tmp_path, model, tokenizer, task):
     }  # fmt: skip
     path = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {
-        "PATH": path, "HOMERL_VENV": str(tmp_path / "venv"), "SLURM_JOB_NODELIST": "all", "USER_MODEL": "scripted",
+        "PATH": path, "HOMERL_VENV": str(tmp_path / "venv"), "SLURM_JOB_NODELIST": "all", "SLURM_JOB_ID": "7",
+        "MASTER_PORT": str(free_port()), "USER_MODEL": "scripted",
         "GPUS_PER_NODE": "1", "RECIPE": str(written(recipe, tmp_path)), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
 
@@ -85,3 +97,21 @@ def test_the_job_ends_with_the_server_and_says_so(job, tmp_path):
     subprocess.run(["pkill", "-9", "-f", f"{tmp_path}/venv/bin/vllm"], check=True)
     assert process.wait(120) == 1
     assert "the user simulator on 127.0.0.1 ended with code" in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(("sent", "code", "queued"), [(signal.SIGUSR1, 0, ["7"]), (signal.SIGTERM, 143, [])])
+def test_a_job_that_loses_its_nodes_goes_on_when_it_is_started_again(job, tmp_path, sent, code, queued):
+    """USR1 comes before the time is over, and the job asks for another start; after TERM Slurm decides."""
+    more = ("--rlve.updates", "5", "--rlve.save_steps", "1")
+    process = job(*more)
+    wait_for(lambda: len(checkpoints(tmp_path / "run")) > 1, process)
+    process.send_signal(sent)
+    assert process.wait(120) == code
+    assert not (tmp_path / "run/model").exists(), "it was over before the signal"
+    asked = tmp_path / "venv/queued"
+    assert (asked.read_text().split() if asked.exists() else []) == queued
+    made = (tmp_path / "run/rollouts/update_000001.jsonl").stat().st_mtime_ns
+    assert job(*more).wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
+    steps = [row["step"] for row in figures(tmp_path / "run")]
+    assert steps == [1, 2, 3, 4, 5] and (tmp_path / "run/model").exists()
+    assert (tmp_path / "run/rollouts/update_000001.jsonl").stat().st_mtime_ns == made, "it began anew"
