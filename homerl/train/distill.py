@@ -33,6 +33,7 @@ from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.policy import add_head, placed
 from homerl.train.recipe import DistillSettings, RLVERecipe
+from homerl.train.refusals import is_hollow
 from homerl.train.tensors import SampledTokens
 from homerl.train.watchdog import Stalled
 from homerl.users.make import check_key
@@ -64,7 +65,7 @@ class LocalTeacher:
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: Any, trainer: Any) -> None:
         refuse_other_words(name, tokenizer)
-        model = with_kernels(load_policy(recipe.model, name), recipe).eval().requires_grad_(False)
+        model = with_kernels(load_policy(recipe.model, name, is_hollow(recipe)), recipe).eval().requires_grad_(False)
         add_head(model, recipe.rlve)
         half, alone = recipe.model.dtype != "float32", why_alone(model.config.to_dict())
         self.updates = PackedUpdates(trainer.accelerator, trainer.updates.budget, recipe.model.attention, half, alone)

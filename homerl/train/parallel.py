@@ -28,6 +28,7 @@ from homerl.recipe.base import Base
 from homerl.train.background_saves import BackgroundSaves
 from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
 from homerl.train.refusals import in_shards, parallel_mode, world_size
+from homerl.train.shards import before_shards
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
@@ -75,6 +76,11 @@ class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
         whole_at_first.forget()  # else `generate` would wait for other ranks after each token
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train; weights are sharded first, if they are to be."""
+        before_shards(self.model, self.accelerator)
+        return super().train(*args, **kwargs)
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(*args, **kwargs)

@@ -6,7 +6,6 @@ the sampler draws from, at the recipe's temperature.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import MethodType
@@ -17,13 +16,13 @@ from accelerate import Accelerator, DistributedType
 from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch.nn.functional import linear
-from trl.models import prepare_deepspeed, prepare_fsdp
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.train.adapted import peft_config
 from homerl.train.common import require
 from homerl.train.recipe import LossSettings, RLVERecipe
-from homerl.train.refusals import parallel_mode
+from homerl.train.refusals import is_hollow, parallel_mode
+from homerl.train.shards import frozen, twin
 
 
 def adapted(model: Any, recipe: RLVERecipe, tokenizer: Any) -> Any:
@@ -60,10 +59,8 @@ def add_head(model: Any, settings: LossSettings, *outputs: str) -> None:
 
 def placed(model: Any, accelerator: Accelerator) -> Any:
     """A model that is not trained, on the accelerator's device, in shards if the policy is."""
-    if accelerator.distributed_type == DistributedType.DEEPSPEED:
-        return prepare_deepspeed(model, accelerator)
-    if accelerator.distributed_type == DistributedType.FSDP:
-        return prepare_fsdp(model, accelerator)
+    if accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+        return frozen(model, accelerator)
     return accelerator.prepare_model(model, evaluation_mode=True)
 
 
@@ -73,7 +70,7 @@ class Reference:
     def __init__(self, recipe: RLVERecipe, model: Any) -> None:
         """Copy the model before it is changed, if the recipe needs a copy."""
         self.settings = recipe.rlve
-        self.model = copy.deepcopy(model).eval() if recipe.rlve.kl and recipe.model.lora is None else None
+        self.model = twin(model, is_hollow(recipe)).eval() if recipe.rlve.kl and recipe.model.lora is None else None
 
     def place(self, accelerator: Accelerator) -> None:
         """Bring the copy to the device, in shards if the policy is."""

@@ -47,6 +47,11 @@ def in_shards(recipe: Base) -> bool:
     return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
+def is_hollow(recipe: Base) -> bool:
+    """Whether this process gets its shards of the weights from the first one, which alone reads them."""
+    return in_shards(recipe) and os.environ.get("RANK", "0") != "0"
+
+
 def is_adapter(source: str) -> bool:
     """Whether a folder holds a low-rank adapter instead of a complete model."""
     return (Path(source) / "adapter_config.json").exists()

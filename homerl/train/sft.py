@@ -33,7 +33,7 @@ from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
-from homerl.train.refusals import refuse_untrainable, world_size
+from homerl.train.refusals import is_hollow, refuse_untrainable, world_size
 from homerl.train.sentinel import refuse_not_finite
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
@@ -65,7 +65,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         trainer = PackedSFTTrainer(
             recipe,
             Hands(list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
-            model=with_kernels(load_policy(recipe.model, source), recipe),
+            model=with_kernels(load_policy(recipe.model, source, is_hollow(recipe)), recipe),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,

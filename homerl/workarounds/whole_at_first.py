@@ -1,7 +1,8 @@
 """transformers loads a model in shards as soon as ZeRO-3 is configured anywhere in the process.
 
-A model that is loaded in shards has the frequencies of its position embedding in half precision, unlike the model that is
-saved and served. No adapter can be merged into it either. There is no argument that asks for a complete model.
+Then every process reads all weights, and all must load together. The frequencies of the position embedding may be in half
+precision, unlike those of the model that is saved and served, and no adapter can be merged. So the first process loads a
+complete model, which `homerl/train/shards.py` shards. There is no argument that asks for a complete model.
 
 Versions: transformers 5.10 to 5.17.
 Upstream: https://github.com/huggingface/transformers/issues/28596 and https://github.com/deepspeedai/DeepSpeed/issues/4932
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unsharded() -> Iterator[None]:
-    """Load models unsharded within the context, though ZeRO-3 is configured. It shards them when training begins."""
+    """Load models unsharded within the context, though ZeRO-3 is configured."""
     from transformers.integrations import deepspeed as integration
 
     held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None

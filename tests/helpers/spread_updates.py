@@ -22,6 +22,7 @@ from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import ParallelTrainerMixin, deepspeed_config, parallel_arguments, whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
+from homerl.train.shards import twin
 from homerl.train.tensors import SampledTokens
 
 WORDS, UPDATES = 40, 2
@@ -58,18 +59,18 @@ def groups() -> list[list[TokenSequence]]:
     return found
 
 
-def sampled(rank: int, ranks: int) -> tuple[SampledTokens, dict[str, torch.Tensor]]:
-    """The rollouts of a rank, and what is known of their tokens. It is the same however they are dealt."""
+def sampled(rank: int, ranks: int) -> tuple[SampledTokens, dict[str, torch.Tensor], int]:
+    """The rollouts of a rank, what is known of their tokens, and the number of all; the same however they are dealt."""
     every, draw = groups(), np.random.default_rng(2)
     count = sum(len(one.targets) for group in every for one in group)
-    known = draw.normal([[0.0], [-3.5], [-3.5], [-3.5]], [[1.0], [0.3], [0.3], [0.3]], (4, count))
-    numbers = np.split(known, np.cumsum([sum(len(one.targets) for one in group) for group in every])[:-1], axis=1)
+    drawn = draw.normal([[0.0], [-3.5], [-3.5], [-3.5]], [[1.0], [0.3], [0.3], [0.3]], (4, count))
+    numbers = np.split(drawn, np.cumsum([sum(len(one.targets) for one in group) for group in every])[:-1], axis=1)
     mine = range(3) if ranks == 1 else ([0], [1, 2])[rank]
     advantages, logps, old, reference = np.concatenate([numbers[i] for i in mine], axis=1)
     sequences = tuple(one for i in mine for one in every[i])
     starts, zeros = np.cumsum([0, *(len(one.targets) for one in sequences)]), np.zeros(len(logps), int)
-    stored = {"old_per_token_logps": torch.tensor(old).float(), "ref_per_token_logps": torch.tensor(reference).float()}
-    return SampledTokens(sequences, starts, advantages, logps, zeros, zeros), stored | {"num_items_in_batch": count}
+    known = {"old": torch.tensor(old).float(), "reference": torch.tensor(reference).float()}
+    return SampledTokens(sequences, starts, advantages, logps, zeros, zeros), known, count
 
 
 class Updates(ParallelTrainerMixin, Trainer):
@@ -79,15 +80,15 @@ class Updates(ParallelTrainerMixin, Trainer):
         """Learn them by this loss."""
         state = self.accelerator
         self.updates = PackedUpdates(state, Budget(60, 120), "sdpa")  # several passes a rank, some checkpointed
-        self.tokens, stored = sampled(state.process_index, state.num_processes)
-        self.losses, self.gradients, weight = [], [], state.num_processes / stored["num_items_in_batch"]
+        self.tokens, known, count = sampled(state.process_index, state.num_processes)
+        self.losses, self.gradients, weight = [], [], state.num_processes / count
         settings = RLVESettings(loss="dapo", kl=0.1, async_rollouts=1)
-        rollouts = RolloutObjective(self.tokens, stored, settings, 0, state)
-        self.objective = (
-            rollouts
-            if loss == "rlve"
-            else lambda members, scored: (-weight * scored.logps.sum(), weight * scored.logps.sum()[None])
-        )
+        of_rollouts = RolloutObjective(self.tokens, settings, 0, count, state.num_processes, **known)
+
+        def of_dialogues(members, scored):
+            return -weight * scored.logps.sum(), scored.logps.sum()[None]
+
+        self.objective = of_rollouts if loss == "rlve" else of_dialogues
         return self
 
     def training_step(self, model, inputs, num_items_in_batch=None):
@@ -142,7 +143,8 @@ def main(way: str, folder: Path) -> None:
     for model, loss in KINDS:
         if found and way.startswith("zero"):
             given = arguments(way, folder)  # DeepSpeed's state is that of one trainer
-        trainer = Updates(tiny(model), given, train_dataset=[{"x": 0}] * 8, data_collator=list).given(loss)
+        policy = twin(tiny(model), hollow=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
+        trainer = Updates(policy, given, train_dataset=[{"x": 0}] * 8, data_collator=list).given(loss)
         trainer.train()
         weights = {name: weight.cpu().clone() for name, weight in whole_weights(trainer, frozen=False)}
         passes = trainer.updates.passes

@@ -602,7 +602,7 @@ def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenize
     from trl.trainer.utils import add_fused_lm_head
 
     trained = copy.deepcopy(model)
-    accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False)
+    accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False, distributed_type="NO")
     engine = Snapshot(tokenizer, 8, 1.0, 4)
     engine.attach(SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), Phases(Path(os.devnull)))
     add_fused_lm_head(trained)
