@@ -48,12 +48,13 @@ UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what th
 class Patience:
     """How long a request may take: seconds for one try, seconds for all tries, and the number of tries.
 
-    A try that found no server, or one that was too busy (`is_away`), does not count.
+    A try that found no server, or one that was too busy (`is_away`), does not count, unless nobody `waits`.
     """
 
     timeout: float = 60.0
     deadline: float = 300.0
     tries: int = 5
+    waits: bool = True
 
 
 @dataclass
@@ -153,7 +154,7 @@ class Endpoint:
                     replica.fine()
                     self._heard = self.clock()
                     raise self._refusal(replica.url, error, fault) from error
-                tries, waits = tries + (not is_away(error)), waits + 1
+                tries, waits = tries + (not (self.patience.waits and is_away(error))), waits + 1
                 self.usage.retries += 1
                 self.usage.faults[sort] = self.usage.faults.get(sort, 0) + 1
                 self._tell(replica.url, begun, fault)

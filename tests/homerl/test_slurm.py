@@ -1,5 +1,5 @@
 """The template for several nodes, with this machine as all of them: `srun` starts a process a task, and the user's server
-is a person behind HTTP. What Slurm itself does is Slurm's: to send the signals, and to start a job again that asks for it."""
+is a person behind HTTP. What Slurm itself does is Slurm's: to send signals, and to start a job again that asks for it."""
 
 import os
 import signal

@@ -12,7 +12,7 @@ import homerl.train.engines
 from envs.plugins import discover, in_order
 from homerl.train.engines.contract import Asked, EngineKind
 
-NOT_ENGINES = ("contract", "registry", "synced")
+NOT_ENGINES = ("contract", "registry", "several", "synced")
 
 
 @cache

@@ -16,7 +16,7 @@ import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Annotated, Any
 from urllib.error import HTTPError
 
 from pydantic import Field
@@ -24,7 +24,7 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.engines.contract import Asked, Trained
+from homerl.train.engines.contract import Asked, Trained, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
@@ -35,13 +35,18 @@ PREFIXES = re.compile(r"^vllm:prefix_cache_(hits|queries)_total(?:\{[^}]*\})? (\
 LOOKS = 60.0  # seconds to wait for vLLM's report of its settings: it inspects its machine first
 
 
+Address = Annotated[str, Field(pattern=r"^https?://[^?#@]*[^/?#@]$")]
+
+
 class ServerKeys(Model):
     """The recipe keys of engine `server`."""
 
-    url: str | None = Field(
-        None, pattern=r"^https?://[^?#@]*[^/?#@]$", description="Of `server`: its address, as http://host:8000."
+    url: Address | tuple[Address, ...] | None = Field(
+        None, description="Of `server`: its address, as http://host:8000, or those of several servers."
     )
-    group_port: int = Field(51216, description="Of `server`: port by which it receives weights.")
+    group_port: int = Field(
+        51216, description="Of `server`: port by which it receives weights; each further server has the next one."
+    )
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
     deadline: float = Field(
         900.0, gt=0, description="Of `server`: seconds that a request and its retries may take together."
@@ -50,18 +55,23 @@ class ServerKeys(Model):
 
 
 class Server(Synced):
-    """Samples by HTTP. If `model` is not given, the server is asked for its name."""
+    """Samples by HTTP. If `model` is not given, the server is asked for its name.
+
+    A server that cannot be reached is waited for within the deadline, unless it is one of several (`alone`).
+    """
 
     def __init__(
-        self, tokenizer: Any, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None
-    ) -> None:
+        self, tokenizer: Any, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None,
+        alone: bool = True,
+    ) -> None:  # fmt: skip
         from homerl.llm.endpoint import Endpoint, Patience
 
-        own = {"server_base_url": settings.url, "group_port": settings.group_port, "server_timeout": settings.deadline}
+        self.url = url = urls_of(settings)[0]
+        own = {"server_base_url": url, "group_port": settings.group_port, "server_timeout": settings.deadline}
         super().__init__(tokenizer, max_tokens, temperature, own | {"mode": "server"})
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
-        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-        self.endpoint = Endpoint([f"{settings.url}/v1"], model or policy_model_name(str(settings.url)), patience)
+        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
+        self.endpoint = Endpoint([f"{url}/v1"], model or policy_model_name(url), patience)
         self.options = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": 1.0, "logprobs": 0,
             "extra_body": {
@@ -71,11 +81,13 @@ class Server(Synced):
         }  # fmt: skip
 
     def attach(self, trainer: Trained, phases: Phases) -> None:
-        """Receive what is trained, and ask the server whether it can freeze its requests."""
+        """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew."""
         from accelerate.utils import broadcast_object_list
 
+        if client := getattr(self.generation, "vllm_client", None):
+            client.close_communicator()
         super().attach(trainer, phases)
-        [self._freezes] = broadcast_object_list([freezes_requests(self.settings.url)])  # all ranks must agree
+        [self._freezes] = broadcast_object_list([freezes_requests(self.url)])  # all ranks must agree
 
     def _without_samples(self) -> AbstractContextManager[None]:
         return nullcontext() if self._freezes else super()._without_samples()
@@ -91,7 +103,7 @@ class Server(Synced):
             with self._frozen():
                 super()._send()
         except OSError as error:
-            raise Stalled(f"the policy server at {self.settings.url} takes no weights: {error}") from error
+            raise Stalled(f"the policy server at {self.url} takes no weights: {error}") from error
         self._wait_for_everyone()
 
     @contextmanager
@@ -108,7 +120,7 @@ class Server(Synced):
             self._order("resume")
 
     def _order(self, path: str) -> None:
-        request = urllib.request.Request(f"{self.settings.url}/{path}", method="POST")
+        request = urllib.request.Request(f"{self.url}/{path}", method="POST")
         with urllib.request.urlopen(request, timeout=self.settings.timeout) as answer:
             if (said := answer.read()) and json.loads(said).get("success") is False:
                 raise OSError(f"{path} failed")
@@ -120,7 +132,7 @@ class Server(Synced):
         if not self.trainer.accelerator.is_main_process:
             return {}
         try:
-            counted = prefix_counts(fetched(f"{self.settings.url}/metrics", seconds=METRICS))
+            counted = prefix_counts(fetched(f"{self.url}/metrics", seconds=METRICS))
         except SILENT:
             return {}
         (hits, asked), self._counted = self._counted, counted
@@ -141,7 +153,7 @@ class Server(Synced):
             raise RuntimeError(f"the policy server refuses what it is asked: {error}") from error
         except InfraError as error:
             tries = f"in {self.settings.retries + 1} tries or {self.settings.deadline:g} s"
-            raise Stalled(f"the policy server at {self.settings.url} gave no answer {tries}: {error}") from error
+            raise Stalled(f"the policy server at {self.url} gave no answer {tries}: {error}") from error
         ids, logprobs = read_choice(answer.choices[0], prompt)
         return Sample(ids, logprobs, version)
 
@@ -192,6 +204,11 @@ def _id(token: str) -> int:
     return int(token.removeprefix(TOKEN))
 
 
+def urls_of(engine: Any) -> tuple[str, ...]:
+    """The addresses of a recipe's servers."""
+    return (engine.url,) if isinstance(engine.url, str) else engine.url
+
+
 def policy_model_name(url: str) -> str:
     """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
     from homerl.llm.serve import models
@@ -209,22 +226,30 @@ class PolicyServer(SyncedKind):
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
     shares_gpu = False
 
-    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> Server:
-        """An engine on the recipe's server."""
-        return Server(tokenizer, settings.max_tokens, settings.temperature, settings.engine)
+    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
+        """An engine on the recipe's server or servers."""
+        from homerl.train.engines.several import Servers
+
+        engine, urls = settings.engine, urls_of(settings.engine)
+        each = [engine.model_copy(update={"url": url, "group_port": engine.group_port + i}) for i, url in enumerate(urls)]
+        limits = settings.max_tokens, settings.temperature
+        servers = [Server(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
+        return servers[0] if len(servers) == 1 else Servers(servers)
 
     def check(self, engine: Any) -> Iterable[str]:
         """`url` must be given exactly for this engine."""
-        if (engine.kind == self.name) != (engine.url is not None):
+        if (engine.kind == self.name) != bool(engine.url):
             yield "`url` goes with `kind: server`, and the other way round"
 
     def lacks(self, settings: Asked) -> Iterable[str]:
-        """Whether the server answers, and was started as training needs it."""
+        """Whether each server answers, and was started as training needs it."""
+        if os.environ.get("RANK", "0") == "0":  # the first rank asks for all
+            for url in urls_of(settings.engine):
+                yield from self._lacks(url, settings)
+
+    def _lacks(self, url: str, settings: Asked) -> Iterator[str]:
         from homerl.llm.serve import SILENT, fetched, is_reachable
 
-        url = settings.engine.url
-        if os.environ.get("RANK", "0") != "0":  # the first rank asks for all
-            return
         if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"
             return

@@ -125,6 +125,7 @@ class Synced:
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, transfer: Mapping[str, Any]) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
+        self.generation: Any = None
 
     def attach(self, trainer: Trained, phases: Phases) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
