@@ -12,7 +12,7 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.agents.chat_choice import choose_format, described
 from homerl.llm.serve import find_vllm, trouble
-from homerl.llm.settings import EndpointSettings
+from homerl.llm.settings import NO_KEY, EndpointSettings
 from homerl.processes.ranks import is_first
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
@@ -20,6 +20,7 @@ from homerl.train import TRAININGS
 from homerl.train.engines.registry import engine_of
 from homerl.train.memory import liger_installed
 from homerl.train.model import ModelSettings
+from homerl.train.recipe import DistillSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
 from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
@@ -85,8 +86,8 @@ def _packages(recipe: Base) -> list[str]:
 def _weights(recipe: Base) -> list[str]:
     """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
-    teacher = recipe.rlve.distill if hasattr(recipe, "rlve") else None
-    names = filter(None, (model and model.name, teacher and teacher.model))
+    teacher = _teacher(recipe)
+    names = filter(None, (model and model.name, teacher and not teacher.url and teacher.model))
     return [what for name in names for what in _lacking(name)]
 
 
@@ -164,17 +165,21 @@ def _engine(recipe: Base) -> list[str]:
 
 def _endpoints(recipe: Base) -> list[str]:
     """The models that cannot be asked at any of their URLs."""
+    asked = [(part, settings.urls, settings.key) for part, settings in models_of(recipe).items()]
+    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher(recipe)) and teacher.url else []
     found = []
-    for part, settings in models_of(recipe).items():
-        troubles = [trouble(url, settings.key) for url in settings.urls]
-        found += [f"the {part} at {', '.join(settings.urls)} {troubles[0]}"] if troubles and all(troubles) else []
+    for part, urls, key in asked:
+        troubles = [trouble(url, key) for url in urls]
+        found += [f"the {part} at {', '.join(urls)} {troubles[0]}"] if troubles and all(troubles) else []
     return found
+
+
+def _teacher(recipe: Base) -> DistillSettings | None:
+    return recipe.rlve.distill if hasattr(recipe, "rlve") else None
 
 
 def models_of(recipe: Base) -> dict[str, EndpointSettings]:
     """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
     models = dict(synth.endpoints) if synth else {}
-    distill = recipe.rlve.distill if hasattr(recipe, "rlve") else None
-    models |= {"teacher": distill.endpoint} if distill and distill.endpoint else {}
     return models | ({"user": user} if user and user.is_llm else {})

@@ -118,7 +118,7 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
-        if settings.distill and settings.distill.model:
+        if settings.distill and not settings.distill.url:
             named = recipe.model.model_copy(update={"name": settings.distill.model, "from_scratch": None})
             always["teacher"] = of_config(config_of(named)).parameters * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from envs.model import Model
 from homerl.agents.policy import Thoughts
-from homerl.llm.settings import EndpointSettings, UserSettings
+from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
@@ -135,25 +135,29 @@ class PrefixSettings(Model):
 class DistillSettings(Model):
     """Distillation on the policy's own tokens, from a teacher with the same tokenizer (`homerl/train/distill.py`)."""
 
-    model: str | None = Field(None, description="Hub id or folder of the teacher, which is loaded beside the policy.")
-    endpoint: EndpointSettings | None = Field(
+    model: str | None = Field(
+        None, description="Hub id or folder of the teacher, which is loaded beside the policy; with `url`, its name there."
+    )
+    url: str | None = Field(
         None,
-        description="A running endpoint of the teacher (`url`) that echoes prompts with log-probabilities, as vLLM does, in "
-        "place of `model`.",
+        pattern=r"^https?://[^?#@]*[^/?#@]$",
+        description="Address of a running server of the teacher that echoes prompts with log-probabilities, as vLLM does: "
+        "http://host:8000/v1.",
     )
     weight: float = Field(
         1.0,
         gt=0,
         description="Advantage of a token for each nat by which the teacher finds it likelier than the policy does.",
     )
+    bound: float | None = Field(
+        None, gt=0, description="Most nats by which teacher and policy differ in an advantage; null cuts no difference."
+    )
     reward: float = Field(1.0, ge=0, description="Weight of the advantage that rewards give; 0 leaves the teacher alone.")
 
     @model_validator(mode="after")
-    def _one_teacher(self) -> DistillSettings:
-        if (self.model is None) == (self.endpoint is None):
-            raise ValueError("give either `model` (hub id or folder) or `endpoint`")
-        if self.endpoint and self.endpoint.serve:
-            raise ValueError("`serve` is for users: start the teacher's server yourself, and give its `url`")
+    def _named(self) -> DistillSettings:
+        if self.model is None:
+            raise ValueError("`model` is missing: give a hub id or folder, or with `url` the name of the model there")
         return self
 
 
@@ -284,10 +288,8 @@ class RLVESettings(LossSettings, *keys_of(PLUGINS, RolloutSettings, LossSettings
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:
             raise ValueError("`async_rollouts` counts updates of one iteration each")
-        if self.distill and self.distill.endpoint and self.temperature != 1:
-            raise ValueError(
-                "an endpoint tells log-probabilities at temperature 1: set `temperature` to 1, or give its `model`"
-            )
+        if self.distill and self.distill.url and self.temperature != 1:
+            raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
         for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self)):
             raise ValueError(what)
         if self.curriculum.prefix and mode_of(self).forks(self):

@@ -1,7 +1,8 @@
 """Does a small model learn from a larger one by `rlve.distill`, alone and beside the reward?
 
 Both come from SFT on the same dialogues of `long_task` (with fewer wishes), and so have one tokenizer. The teacher is twice
-as wide and learns to the end, the student stops early. From the student start RLVE runs that differ in `distill` alone.
+as wide. The student then learns from a demonstrator who claims every third wish without acting, and errs like it. From the
+student start RLVE runs that differ in `distill` alone.
 """
 
 from __future__ import annotations
@@ -31,24 +32,26 @@ SIZES = {
     "student": {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128},
 }
 RUNS: Mapping[str, Mapping[str, float] | None] = {
+    "the teacher alone": {"bound": 2.0, "reward": 0.0},
     "the reward alone": None,
-    "the teacher alone": {"weight": 1.0, "reward": 0.0},
-    "both": {"weight": 1.0, "reward": 1.0},
+    "both": {"bound": 2.0},
 }
 
 
-def sft(out: Path, name: str, updates: int, seed: int) -> Path:
-    """The teacher or the student, by SFT on the dialogues."""
+def sft(out: Path, name: str, data: str, updates: int, seed: int, start: Path | None = None) -> Path:
+    """A model by SFT on some dialogues, from scratch or from another model."""
     from homerl.train.sft import train_sft
 
     folder = out / name
     if not (folder / "model").exists():
+        scratch = {"from_scratch": SIZES[name.split()[0]] | {"phrases": PHRASES}}
         keys = {
-            "run": "sft", "seed": seed, "out": folder, "data": str(out / "trajectories.jsonl"),
-            "model": {"dtype": "float32", "from_scratch": SIZES[name] | {"phrases": PHRASES}},
+            "run": "sft", "seed": seed, "out": folder, "data": str(out / data),
+            "model": {"dtype": "float32", **({"name": str(start)} if start else scratch)},
             "sft": {
-                "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "dialogues_per_update": 16, "epochs": 1000,
-                "max_steps": updates, "max_length": 2048, "save_steps": None, "loss_on": "all",
+                "learning_rate": 1e-3 if start else 3e-3, "muon": None if start else 0.02, "warmup": 0.02,
+                "dialogues_per_update": 16, "epochs": 1000, "max_steps": updates, "max_length": 2048, "save_steps": None,
+                "loss_on": "all",
             },
         }  # fmt: skip
         train_sft(SFTRecipe.model_validate(SHARED | keys))
@@ -64,12 +67,13 @@ def run(out: Path, name: str, updates: int, seed: int) -> list[dict[str, Any]]:
         source = {split: {"file": out / f"{split}.jsonl"} for split in ("train", "heldout")}
         distill = None if RUNS[name] is None else {"model": str(out / "teacher/model"), **RUNS[name]}
         keys = {
-            "run": "rlve", "seed": seed, "out": folder, "model": {"name": str(out / "student/model"), "dtype": "float32"},
+            "run": "rlve", "seed": seed, "out": folder,
+            "model": {"name": str(out / "student that errs/model"), "dtype": "float32"},
             "blueprints": {"recipe": source["train"], "count": 256, "first_seed": 0}, "limits": LIMITS,
             "evaluation": {"every": updates // 2, "count": 200, "first_seed": 0, "recipe": source["heldout"]},
             "rlve": {
-                "updates": updates, "blueprints_per_update": 8, "group": 8, "learning_rate": 1e-3, "warmup": 0.0,
-                "lr_scheduler": "constant", "kl": 0.0, "max_tokens": 10, "max_episode_tokens": 1024, "save_steps": None,
+                "updates": updates, "blueprints_per_update": 16, "group": 4, "learning_rate": 1e-3, "warmup": 0.0,
+                "lr_scheduler": "linear", "kl": 0.0, "max_tokens": 10, "max_episode_tokens": 1024, "save_steps": None,
                 "engine": {"batch": 64}, "log_steps": 1, "distill": distill,
             },
         }  # fmt: skip
@@ -102,18 +106,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dialogues", type=int, default=1600)
     parser.add_argument("--teacher", type=int, default=400, help="updates of its SFT")
-    parser.add_argument("--student", type=int, default=150, help="updates of its SFT")
+    parser.add_argument("--student", type=int, default=250, help="updates of its first SFT")
+    parser.add_argument("--erring", type=int, default=250, help="updates of its SFT on dialogues with idle claims")
     parser.add_argument("--updates", type=int, default=30, help="of RLVE")
     asked = parser.parse_args()
     out = asked.out
-    if not (out / "trajectories.jsonl").exists():
+    if not (out / "flawless.jsonl").exists():
         for split in ("train", "heldout"):
             rows = (make(split, seed, WISHES).model_dump(mode="json") for seed in range(256))
             write_rows(out / f"{split}.jsonl", rows)
-        write_rows(out / "trajectories.jsonl", map(demonstrated, range(10_000, 10_000 + asked.dialogues)))
+        numbers = range(10_000, 10_000 + asked.dialogues)
+        write_rows(out / "erring.jsonl", (demonstrated(seed, slip=0.33) for seed in numbers))
+        write_rows(out / "flawless.jsonl", (demonstrated(seed) for seed in numbers))
     with hushed(out / "runs.log"):
-        teacher = played(sft(out, "teacher", asked.teacher, asked.seed), 200)
-        sft(out, "student", asked.student, asked.seed)
+        teacher = played(sft(out, "teacher", "flawless.jsonl", asked.teacher, asked.seed), 200)
+        start = sft(out, "student", "flawless.jsonl", asked.student, asked.seed)
+        sft(out, "student that errs", "erring.jsonl", asked.erring, asked.seed, start)
         found = {name: run(out, name, asked.updates, asked.seed) for name in RUNS}
     print(f"success of the teacher: {teacher:.2f}")
     rows = []
@@ -128,10 +136,10 @@ def main() -> None:
     )
 
 
-def demonstrated(seed: int) -> dict[str, Any]:
-    """A dialogue that ends well."""
+def demonstrated(seed: int, slip: float = 0.0) -> dict[str, Any]:
+    """A dialogue of a demonstrator who only claims to have met a share of the wishes."""
     episode = begin(make("train", seed, WISHES), EpisodeLimits(**LIMITS))
-    return to_row(asyncio.run(play(episode, Demonstrator(seed, slip=0.0), ScriptedUser(seed), seed)))
+    return to_row(asyncio.run(play(episode, Demonstrator(seed, slip), ScriptedUser(seed), seed)))
 
 
 if __name__ == "__main__":

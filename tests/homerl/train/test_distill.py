@@ -1,4 +1,4 @@
-"""Distillation: advantages by hand, that folder and endpoint judge alike, and that a student comes nearer."""
+"""Distillation: advantages by hand, that folder and server judge alike, and that a student comes nearer."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from envs.documents import InputError
 from homerl.play.reverify import read_rows
 from homerl.run.preflight import check_machine
 from homerl.train import rlve
-from homerl.train.distill import EndpointTeacher, distilled, refuse_other_words
+from homerl.train.distill import ServedTeacher, distilled, refuse_other_words
 from homerl.train.memory import estimate
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
@@ -74,10 +74,6 @@ class Judge(ScriptedServer):
         return {"id": "1", "object": "text_completion", "created": 0, "model": "scripted", "choices": [choice]}
 
 
-def endpoint(server: ScriptedServer) -> dict:
-    return {"url": server.url, "model": "scripted", "retries": 0}
-
-
 def tokens_of(advantages: list[float], counts: list[int]) -> SampledTokens:
     size = len(advantages)
     arrays = (np.array(advantages), np.zeros(size), np.zeros(size, int), np.zeros(size, int))
@@ -91,6 +87,8 @@ def test_advantages_by_hand():
     found, sums = distilled(tokens, [True, True, False], teacher, policy, settings)
     assert found.advantages.tolist() == [2 - 0.25, 2.0, -2 + 0.25, 4.0]
     assert sums.tolist() == [0.0, 2.0]  # -0.5 and +0.5
+    cut, sums = distilled(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"bound": 1.5}))
+    assert cut.advantages.tolist() == [2 - 0.25, 2.0, -2 + 0.25, 4 - 0.75] and sums.tolist() == [-8.0, 3.0]
     alone, _ = distilled(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"reward": 0.0}))
     assert alone.advantages.tolist() == [-0.25, 0.0, 0.25, -4.0]
 
@@ -108,12 +106,12 @@ def test_gaps_go_down_the_reverse_divergence():
     assert torch.allclose(ours, wanted, atol=1e-12)
 
 
-def test_an_endpoint_judges_as_a_plain_pass_does(loaded, tokenizer):
+def test_a_server_judges_as_a_plain_pass_does(loaded, tokenizer):
     ids = [tokenizer.encode(text, add_special_tokens=False) for text in ("turn on the lamp", "Done. Which one?", "hm")]
     sequences = [TokenSequence.of(ids[0], np.array([2, 3])), TokenSequence.of(ids[1], np.arange(1, len(ids[1])))]
     sequences.insert(1, TokenSequence.of(ids[2], np.zeros(0, int)))
     with Judge(loaded, tokenizer) as server:
-        found = EndpointTeacher(DistillSettings(endpoint=endpoint(server)).endpoint, tokenizer).logps(sequences)
+        found = ServedTeacher(server.url, "scripted", tokenizer).logps(sequences)
     assert found == pytest.approx(plain(loaded, sequences[0]) + plain(loaded, sequences[2]), abs=1e-5)
 
 
@@ -138,11 +136,9 @@ def test_another_tokenizer_is_refused_by_name(teacher, stranger, loaded, tokeniz
         refuse_other_words(str(stranger), tokenizer)
     with (
         Judge(loaded, load_tokenizer(str(stranger))) as server,
-        pytest.raises(
-            InputError, match=rf"(?s)distill\.endpoint: {server.url} has another tokenizer .*token \d+ is '\w', not"
-        ),
+        pytest.raises(InputError, match=rf"(?s)url: {server.url} has another tokenizer .*token \d+ is '\w', not"),
     ):
-        EndpointTeacher(DistillSettings(endpoint=endpoint(server)).endpoint, tokenizer)
+        ServedTeacher(server.url, "scripted", tokenizer)
 
 
 def test_a_server_that_echoes_nothing_is_refused(loaded, tokenizer):
@@ -150,7 +146,7 @@ def test_a_server_that_echoes_nothing_is_refused(loaded, tokenizer):
         Judge(loaded, tokenizer, echoes=False) as server,
         pytest.raises(InputError, match="no log-probabilities of a prompt"),
     ):
-        EndpointTeacher(DistillSettings(endpoint=endpoint(server)).endpoint, tokenizer)
+        ServedTeacher(server.url, "scripted", tokenizer)
 
 
 @pytest.fixture
@@ -189,10 +185,10 @@ def judged(monkeypatch) -> list:
 
     class Watched(rlve.RLVETrainer):
         def _distilled(self, tokens, known):
-            tokens = super()._distilled(tokens, known)
+            taught = super()._distilled(tokens, known)
             logps = self.teacher.logps(tokens.sequences) if self.teacher else None
-            seen.append((tokens, logps, [one.trajectory.outcome.counts for one in self.rollouts]))
-            return tokens
+            seen.append((taught, logps, [one.trajectory.outcome.counts for one in self.rollouts]))
+            return taught
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
     return seen
@@ -224,27 +220,26 @@ def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher
     assert first == [row["id"] for row in read_rows(recipe("plain", None).out / "rollouts/update_000001.jsonl")]
 
 
-def test_an_endpoint_teaches_as_its_folder_does(recipe, teacher, loaded, tokenizer, judged):
+def test_a_server_teaches_as_its_folder_does(recipe, teacher, loaded, tokenizer, judged):
     train_rlve(recipe("folder", {"model": str(teacher), "weight": 0.5}, updates=1))
     with Judge(loaded, tokenizer) as server:
-        train_rlve(recipe("endpoint", {"endpoint": endpoint(server), "weight": 0.5}, updates=1))
+        train_rlve(recipe("server", {"url": server.url, "model": "scripted", "weight": 0.5}, updates=1))
     (one, *_), (other, *_) = judged
     assert one.advantages == pytest.approx(other.advantages, abs=1e-4) and one.advantages.any()
 
 
-def test_recipes_name_one_teacher_and_the_machine_must_have_it(recipe, teacher, tmp_path):
-    for distill in ({}, {"model": "a", "endpoint": {"url": "http://host/v1", "model": "a"}}):
-        with pytest.raises(ValueError, match="give either `model`"):
+def test_recipes_name_a_teacher_and_the_machine_must_have_it(recipe, teacher, tmp_path):
+    gone = "http://127.0.0.1:9/v1"
+    for distill in ({}, {"url": gone}):
+        with pytest.raises(ValueError, match="`model` is missing"):
             recipe("run", distill)
-    with pytest.raises(ValueError, match="`serve` is for users"):
-        recipe("run", {"endpoint": {"serve": {"model": "a", "gpus": [0]}}})
     with pytest.raises(ValueError, match="at temperature 1"):
-        recipe("run", {"endpoint": {"url": "http://host/v1", "model": "a"}}, temperature=0.8)
-    shutil.copytree(teacher, tmp_path / "teacher")
+        recipe("run", {"url": gone, "model": "a"}, temperature=0.8)
     for distill, what in (
         ({"model": str(tmp_path / "none")}, "no model folder"),
-        ({"endpoint": {"url": "http://127.0.0.1:9/v1", "model": "a"}}, "the teacher at .* does not answer"),
+        ({"url": gone, "model": "a"}, f"the teacher at {gone} does not answer"),
     ):
         with pytest.raises(InputError, match=what):
             check_machine(recipe("run", distill), "mine.yaml")
     assert "teacher" in estimate(recipe("run", {"model": str(teacher)}), 1).always
+    assert "teacher" not in estimate(recipe("run", {"url": gone, "model": "a"}), 1).always
