@@ -149,9 +149,7 @@ class DistillSettings(Model):
         gt=0,
         description="Advantage of a token for each nat by which the teacher finds it likelier than the policy does.",
     )
-    bound: float | None = Field(
-        None, gt=0, description="Most nats by which teacher and policy differ in an advantage; null cuts no difference."
-    )
+    bound: float | None = Field(None, gt=0, description="Most nats that count of a difference; null cuts none.")
     reward: float = Field(1.0, ge=0, description="Weight of the advantage that rewards give; 0 leaves the teacher alone.")
 
     @model_validator(mode="after")
