@@ -37,7 +37,7 @@ from homerl.train.sizes import GB
 
 
 def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
-    """The training arguments that `SFTConfig` and `GRPOConfig` have in common. It also tells W&B and TensorBoard theirs."""
+    """The training arguments that SFT and RLVE have in common. It also tells W&B and TensorBoard theirs."""
     tell_services(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small

@@ -37,7 +37,7 @@ WIDTH = 60  # characters of the time bar
 
 
 def sections(logs: Mapping[str, Any]) -> dict[str, float]:
-    """The logged numbers as `<section>/<name>`. Metrics of no section are left where TRL logs them."""
+    """The logged numbers as `<section>/<name>`. Metrics of no section are left where the trainer logs them."""
     by_section = {}
     for name, value in logs.items():
         section = next((title for title, names in SECTIONS.items() if _is_one_of(name, names)), None)
