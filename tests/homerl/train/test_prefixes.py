@@ -21,9 +21,9 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import from_row, read_rows, write_rows
 from homerl.train.prefixes import FLAWLESS, Prefix, Verified, demonstration, prefix_of, verified_in
 from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
-from homerl.train.rlve import part_totals, train_rlve
+from homerl.train.rlve import train_rlve
 from homerl.train.rollout import Player, Rollout, blueprint_of
-from homerl.train.supply import episode_metrics, rollout_summary
+from homerl.train.supply import episode_metrics, reward_metrics, rollout_summary
 from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import begin, restored, world_of
@@ -81,11 +81,12 @@ def test_what_the_expert_earned_is_in_no_metric(group):
     rollouts = group(Prefix("last", "a"))
     made = rollouts[0].made
     assert sum(sum(parts.values()) for parts in rollouts[0].trajectory.rewards[:made]) > 0
-    figures = episode_metrics([rollout_summary(rollout, 0) for rollout in rollouts])
+    rows = [rollout_summary(rollout, 0) for rollout in rollouts]
+    figures = episode_metrics(rows) | reward_metrics(rows)
     steps = {int(name.rpartition("/")[2]) for name in figures if name.startswith("reward_by_step/")}
     assert steps == set(range(made, max(len(rollout.trajectory.steps) for rollout in rollouts)))
-    for rollout in rollouts:
-        assert sum(part_totals(rollout).values()) == pytest.approx(sum(rollout.credit_input.rewards))
+    earned = [sum(rollout.credit_input.rewards) for rollout in rollouts]
+    assert figures["reward"] == pytest.approx(sum(earned) / len(earned))
 
 
 def test_the_last_turn_begins_with_the_users_last_words(long_blueprint):
