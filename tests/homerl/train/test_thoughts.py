@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from families import family_tokenizer
+from chat_families import family_tokenizer
 
 from homerl.agents.policy import REFUSED, Sample, thought_tokens
 from homerl.play.episode import EpisodeLimits
