@@ -29,8 +29,9 @@ def room(cpu: bool = False, token: TokenBytes = TOKEN, free: float = 51_000 * MB
 
 
 def test_a_budget_is_what_fits_in_nine_tenths_of_the_memory():
-    assert room().budget() == Budget(8960, 32_768) and room().cautious() == Budget(4480, 16_384)
-    assert room(gradient_checkpointing=True).budget() == Budget(0, 32_768)
+    assert room().budget() == Budget(8960, 32_768, scored=65_536)
+    assert room().cautious() == Budget(4480, 16_384, scored=32_768)
+    assert room(gradient_checkpointing=True).budget() == Budget(0, 32_768, scored=65_536)
     assert room(cpu=True).budget() == Budget(4096, 4096)
     assert room().expected(10, recomputed=False) == 51 * MB and room().expected(10, recomputed=True) == 5 * MB
 
@@ -61,16 +62,16 @@ def test_the_budget_follows_from_what_the_second_pass_took():
     said = made(gauge, (0, 4000, False), (1, 2000, False), (2, 100, False))
     assert said == (
         "activations of a token: 6.12 MB measured, 5.1 MB estimated; tokens of a pass from now on: "
-        "7424 with all activations kept, 32768 with checkpointing"
+        "7424 with all activations kept, 32768 with checkpointing; 65536 without gradients"
     )
-    assert gauge.budget == Budget(7424, 32_768) == room(token=TOKEN.times(1.2)).budget()
+    assert gauge.budget == Budget(7424, 32_768, scored=65_536) == room(token=TOKEN.times(1.2)).budget()
     assert made(gauge, (1, 2000, False)) is None, "once"
 
 
 def test_a_pass_with_checkpointing_is_compared_with_what_it_keeps():
     gauge = Told(room(gradient_checkpointing=True), took=2000 * 1 * MB)
     made(gauge, (0, 4000, True), (1, 2000, True))
-    assert gauge.budget == Budget(0, 32_768) and gauge.room.token == TOKEN.times(2)
+    assert gauge.budget == Budget(0, 32_768, scored=65_536) and gauge.room.token == TOKEN.times(2)
 
 
 def test_an_update_of_one_pass_measures_nothing():
@@ -104,6 +105,6 @@ def test_an_update_tells_the_gauge_and_takes_its_budget(caplog):
     first, _ = train()
     assert updates.passes == 8, "one of 100 tokens each, of the 128 that are half of 256"
     second, _ = train()
-    assert updates.passes == 8 + 2 and updates.budget == gauge.budget == Budget(512, 512, allowed=False)
+    assert updates.passes == 8 + 2 and updates.budget == gauge.budget == Budget(512, 512, allowed=False, scored=1024)
     assert first.item() == pytest.approx(second.item(), rel=1e-5)
     assert caplog.text.count("activations of a token: 5e-05 MB measured, 0.0001 MB estimated") == 1
