@@ -150,7 +150,8 @@ def test_whatever_is_said_is_stored_read_back_and_replayed(toolset, replies):
     assert first_difference(again, restored, absent_facts(row)) is None
     for step, facts in zip(trajectory.steps, stored_facts(trajectory), strict=True):
         assert ("calls" in facts) == (step.facts.calls != calls_of(step.message, trajectory.answer_tool))
-        assert toolset in ("released", "paper") or "calls" not in facts
+        refused = toolset == "direct" and any(reply.malformed for reply in replies)  # an answer may be, for its thoughts
+        assert toolset in ("released", "paper") or refused or "calls" not in facts
 
 
 CALLS = st.lists(st.builds(ToolCall, st.text(max_size=5), OBJECTS), max_size=3).map(tuple)

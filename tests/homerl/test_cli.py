@@ -19,7 +19,7 @@ def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "home.json"
     assert homerl("make-home", str(path), "--seed", "3", "--devices", "4-4").returncode == 0
     done = homerl("check-home", str(path))
-    assert done.returncode == 0 and "4 devices" in done.stdout.replace("\n", " ")
+    assert done.returncode == 0 and "4 devices" in " ".join(done.stdout.split())
 
 
 def test_the_version_is_told() -> None:
