@@ -82,7 +82,8 @@ def main(way: str, folder: str, dtype: str) -> None:
             with gathered([weight]):
                 same &= torch.equal(whole(weight), plain.get_parameter(name))
         same &= all(torch.equal(one, other) for one, other in zip(policy.buffers(), plain.buffers(), strict=True))
-    print(f"rank {PartialState().process_index} {most:.2f} {same}\n", end="", flush=True)  # in one write: ranks share the pipe
+    line = f"rank {PartialState().process_index} {most:.2f} {same}\n"
+    print(line, end="", flush=True)  # in one write, since ranks share the pipe
     PartialState().wait_for_everyone()
 
 
