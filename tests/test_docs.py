@@ -1,4 +1,4 @@
-"""Keeps README.md and docs/*.md true: checks their paths, links, names, options and recipe keys, and runs their commands.
+"""Keeps README.md and docs/**/*.md true: checks their paths, links, names, options and recipe keys, and runs their commands.
 
 A block of commands is a fenced block without a language in which lines start with a program (`homerl`, `accelerate`, a file
 of `scripts/`, ...). The test runs these commands and the page's Python blocks in a temporary folder, in the page's order. A
@@ -37,7 +37,7 @@ from homerl.worlds.registry import worlds
 
 ROOT = Path(__file__).parents[1]
 PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
-PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
 PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
 SCRIPT = re.compile(r"(\./)?scripts/\S+")
