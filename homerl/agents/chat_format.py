@@ -27,8 +27,8 @@ class ChatFormat:
     """What a chat template writes around the assistant's words.
 
     `opening` stands before them, and `end` is the token after them. `begin` is the control token with which a message
-    begins; empty if there is none. `ends` are as many as stand up to the end of the assistant's first message, after `USER`.
-    A template that is the model's `own` takes the arguments of calls as objects.
+    begins; empty if there is none. `ends` is the number of `end` tokens in the dialogue of `USER` and one answer: some
+    templates also end a user's message with it. A template that is the model's `own` takes arguments of calls as objects.
     """
 
     opening: str

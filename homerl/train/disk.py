@@ -15,7 +15,7 @@ WRITTEN = ("checkpoints", "model", "best")  # folders of a run, which an interru
 
 @dataclass(frozen=True)
 class Disk:
-    """GB by part, and those that are free for them on the disk of folder `out`."""
+    """GB by part, and GB that are free for a run in folder `out`."""
 
     parts: Mapping[str, float]
     free: float

@@ -42,8 +42,8 @@ async def play_forked(player: Player, blueprint: Blueprint, seeds: Sequence[int]
 
 @dataclass
 class Recorder:
-    """Keeps copies of a root's episode and agent before the given steps. Called with the agent of an attempt, it forgets
-    those of the attempt before.
+    """Keeps copies of a root's episode and agent before each of `steps`, as `points`. An attempt begins with a call, which
+    forgets the copies of the attempt before.
     """
 
     steps: Collection[int]

@@ -50,7 +50,7 @@ class RolloutObjective:
         self.sampled, self.old, self.reference = tensor(tokens.logps), old, reference
 
     def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a pass, and its sums of shape (11,)."""
+        """The loss of a pass, and the sums, of shape (SUMS,)."""
         settings = self.settings
         device, counts = self.weights.device, self.tokens.counts
         at = torch.as_tensor(self.tokens.of(members), device=device)

@@ -127,11 +127,11 @@ class StateOf(TrainerCallback, ExportableState):
 
 
 class CurriculumState(StateOf):
-    """The curriculum's, by the name of this class."""
+    """The curriculum's. Checkpoints keep it under the name of this class."""
 
 
 class SentinelState(StateOf):
-    """The sentinel's."""
+    """The sentinel's, in the same way."""
 
 
 class RLVETrainer(ParallelTrainerMixin, Trainer):

@@ -1,10 +1,10 @@
 """A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
 
-TRL sends it the weights. Start it with the environment variables in docs/training.md. While it takes them it freezes its
-running requests, which then continue with the new weights: their cache is computed anew, and their samples name the older
-version. A server that cannot freeze requests gets weights when no rank has a running sample. Requests have the deadlines,
-retries and circuit breaker of endpoints. If the server is lost, or refuses requests, the run ends with the reason, since
-no episode could continue.
+TRL sends it the weights. docs/training.md says how to start it. While it takes weights it freezes its running requests,
+which then continue with the new ones: their cache is computed anew, and their samples name the older version. A server that
+cannot freeze requests gets weights when no rank has a running sample. Requests have the deadlines, retries and circuit
+breaker of endpoints. If the only server is lost (`several.py` has more), or if one refuses requests, the run ends with the
+reason, since no episode could continue.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Each layer is compiled by itself, so one compilation serves all layers of a kind. Attention stays as it is, between two
 compiled pieces of the layer.
 
-Invariants: weights keep their names; the length and the tree of a row compile nothing anew; outside of the context the
-layers run as they did, so that the same model can generate, and a model whose rows are not packed is never compiled.
+Invariants: weights keep their names; a row of another length or tree compiles nothing anew; only within `running` do layers
+run compiled, so the same model can generate; a model whose rows are not packed is never compiled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measures what a token takes on a GPU, at the beginning of a run, so that the budget of a pass follows from it.
 
 Until a pass was measured, passes are half as large as the estimate allows. The second pass of an update is measured, since
-the first also makes the gradients. Where updates have one pass nothing is measured, nor would larger ones be of use.
+the first also makes the gradients. Where updates have one pass nothing is measured: a larger budget would change nothing.
 
 Invariants: all ranks take the same budget at the same update, since in shards they make the same passes; without CUDA, and
 with a number of tokens in the recipe, nothing is measured.
