@@ -115,8 +115,10 @@ class PackedUpdates:
     def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
 
-        Passes are larger than those of `train`, since no activations are kept. Raises `InputError` as `train` does.
+        Passes are larger than those of `train`, since no activations are kept. Nothing is dropped at random, as when the
+        policy samples. Raises `InputError` as `train` does.
         """
+        model.eval()
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
         def make(one: Pass) -> None:

@@ -150,6 +150,17 @@ def test_log_probabilities_come_in_the_order_of_the_sequences(sequences, most):
     assert not found.requires_grad
 
 
+def test_log_probabilities_are_those_of_a_policy_that_drops_nothing():
+    """The sampler drops nothing either. What is trained on afterwards does."""
+    torch.manual_seed(0)
+    model = get_peft_model(made(), LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.5, init_lora_weights=False))
+    one, maker = TokenSequence.of(range(1, 12), np.arange(1, 11)), updates()
+    first, again = (maker.scores(model.train(), [one]) for _ in range(2))
+    assert torch.equal(first, again) and torch.allclose(first, torch.cat(padded(model.eval(), [one])[0]), atol=1e-5)
+    losses = [maker.train(model, [one], partial(objective, [one]))[0].item() for _ in range(2)]
+    assert losses[0] != losses[1]
+
+
 @anything
 @given(groups(), st.sampled_from([2, 8, 128]))
 def test_a_row_may_be_filled_up(sequences, step):
