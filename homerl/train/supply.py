@@ -245,6 +245,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     What an expert earned before the policy's first step does not count.
     """
     n, thoughts = len(rows), sum(row["thoughts"] for row in rows)
+    sampled = sum(sum(row["lengths"]) for row in rows)  # 0 if the world fails after every first sample
     outcomes: dict[str, int] = defaultdict(int)
     faults = Counter(row["fault"] for row in rows if row["fault"])
     by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -259,8 +260,8 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "episode/turns": sum(row["turns"] for row in rows) / n,
         "episode/steps": sum(len(row["parts"]) for row in rows) / n,
         "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
-        "episode/sampled_tokens": sum(sum(row["lengths"]) for row in rows) / n,
-        **({"policy/thoughts": thoughts / sum(sum(row["lengths"]) for row in rows)} if thoughts else {}),
+        "episode/sampled_tokens": sampled / n,
+        **({"policy/thoughts": thoughts / sampled} if thoughts and sampled else {}),
         **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
         **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
         **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},

@@ -96,6 +96,8 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
     share = episode_metrics([row])["policy/thoughts"]
     assert 0 < found.ledger.thoughts < sum(found.lengths) and share == found.ledger.thoughts / sum(found.lengths)
     assert "policy/thoughts" not in episode_metrics([row | {"thoughts": 0}])
+    failed = row | {"lengths": []}  # the world failed after the first message, so there is no step
+    assert "policy/thoughts" not in episode_metrics([failed])
 
 
 @pytest.mark.parametrize(
