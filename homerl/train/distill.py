@@ -30,6 +30,7 @@ from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.common import load_policy, with_kernels
+from homerl.train.memory import count_of, longest, teacher_model
 from homerl.train.packing.families import why_alone
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
@@ -70,7 +71,9 @@ class LocalTeacher:
         model = with_kernels(load_policy(recipe.model, name, is_hollow(recipe)), recipe).eval().requires_grad_(False)
         add_head(model, recipe.rlve)
         half, alone = recipe.model.dtype != "float32", why_alone(model.config.to_dict())
-        self.updates = PackedUpdates(trainer.accelerator, trainer.updates.budget, recipe.model.attention, half, alone)
+        token = count_of(recipe, longest(recipe.rlve), teacher_model(recipe)).token  # it may be larger than the policy
+        budget = replace(trainer.updates.gauge.room, token=token).budget()
+        self.updates = PackedUpdates(trainer.accelerator, budget, recipe.model.attention, half, alone)
         self.model = placed(model, trainer.accelerator)
 
     def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:

@@ -21,7 +21,7 @@ from homerl.train import TRAININGS
 from homerl.train.disk import Disk, disk_of
 from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
-from homerl.train.model import AUTO
+from homerl.train.model import AUTO, ModelSettings
 from homerl.train.packing.budget import Room
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import RLVESettings, SFTSettings
@@ -119,8 +119,9 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and not settings.distill.url:
-            named = recipe.model.model_copy(update={"name": settings.distill.model, "from_scratch": None})
-            always["teacher"] = of_config(config_of(named)).parameters * width / (count if sharded else 1) / GB
+            always["teacher"] = (
+                of_config(config_of(teacher_model(recipe))).parameters * width / (count if sharded else 1) / GB
+            )
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         left = max(0.0, memory - sum(always.values()))
         takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded, left))
@@ -135,17 +136,23 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, room, disk, shape.alone)
 
 
+def teacher_model(recipe: Base) -> ModelSettings:
+    """The teacher of a recipe that names one to load, as it is loaded: without what trains the policy."""
+    return recipe.model.model_copy(update={"name": recipe.rlve.distill.model, "from_scratch": None, "lora": None})
+
+
 def longest(settings: RLVESettings | SFTSettings) -> int:
     """The most tokens that one sequence may have. An episode's limit holds before a step is sampled."""
     return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
-def count_of(recipe: Base, longest: int) -> Counted:
-    """The weights of a recipe's model and the activations of its tokens, counted."""
+def count_of(recipe: Base, longest: int, model: ModelSettings | None = None) -> Counted:
+    """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted."""
+    model = model or recipe.model
     from homerl.train.activations import counted
 
     device = "cpu" if recipe.cpu else "cuda"
-    return counted(config_of(recipe.model), recipe.model, has_liger(recipe), device, longest)
+    return counted(config_of(model), model, has_liger(recipe), device, longest)
 
 
 def has_liger(recipe: Base) -> bool:

@@ -3,18 +3,21 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from homerl.play.reverify import read_rows
 from homerl.run.preflight import check_machine
 from homerl.train import rlve
-from homerl.train.distill import ServedTeacher, distilled, refuse_other_words
-from homerl.train.memory import estimate
+from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_words
+from homerl.train.memory import count_of, estimate, teacher_model
+from homerl.train.packing.budget import Room
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.rlve import train_rlve
@@ -206,6 +209,16 @@ def test_a_folder_judges_as_a_plain_pass_does(recipe, teacher, loaded, judged, k
     ]
     assert logps == pytest.approx(torch.cat(wanted).numpy(), abs=1e-4)
     assert tokens.advantages == pytest.approx(logps - tokens.logps, abs=1e-6)  # the untrained policy earns nothing
+
+
+def test_a_teacher_is_asked_in_passes_that_its_own_layers_allow(recipe, teacher, tokenizer):
+    """It is larger than the policy, and is never trained."""
+    settings = recipe("run", {"model": str(teacher)})
+    trains, judges = (count_of(settings, 64, model).token for model in (None, teacher_model(settings)))
+    room = Room(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
+    trainer = SimpleNamespace(accelerator=Accelerator(cpu=True), updates=SimpleNamespace(gauge=SimpleNamespace(room=room)))
+    made = LocalTeacher(str(teacher), settings, tokenizer, trainer).updates.budget.without_gradients()
+    assert made.most == 896 < room.budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
 
 
 def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher, judged):
