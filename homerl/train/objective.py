@@ -2,16 +2,18 @@
 
 Invariant: passes of any size add up to the loss of the whole update, as each token's part depends on its own rollout and on
 constants of the update. The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the
-importance ratio to another sampler, the KL divergence and the entropy bonus, which averages over a rank's tokens.
+importance ratio to another sampler, the KL divergence and the entropy bonus, which averages over the tokens of all ranks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from homerl.train.losses.clipped import by_token
 from homerl.train.losses.contract import Tokens, Totals, rollout_sums
 from homerl.train.losses.registry import losses
 from homerl.train.packing.rows import Scores
@@ -44,7 +46,7 @@ class RolloutObjective:
         totals = Totals(len(counts), sum(counts), everywhere, ranks, settings.max_episode_tokens)
         weights = tensor([self.loss.weight(count, totals) for count in counts])
         self.weights = weights[rollout_of(counts).to(device)]
-        self.bonus = settings.entropy / max(1, totals.tokens)
+        self.bonus = settings.entropy * by_token(totals)
         self.ages = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
         self.advantages = tensor(tokens.advantages) * (self.ages <= settings.async_rollouts)
         self.sampled, self.old, self.reference = tensor(tokens.logps), old, reference
@@ -67,7 +69,8 @@ class RolloutObjective:
             pull = pull + settings.kl * divergence * ratios
         assert scored.entropy is not None, "the policy's head gives it"
         loss = (pull * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
-        fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
+        # older tokens differ from the trainer's weights by right, and some samplers do not tell each
+        fresh = (self.ages[at] == 0) & ~self.sampled[at].isnan()
         gap = (old - self.sampled[at]).abs().nan_to_num() * fresh
         each = (
             exact, scored.entropy, divergence, found.low, found.high, fresh, gap, ratios, self.ages[at],
@@ -76,9 +79,9 @@ class RolloutObjective:
         return loss, torch.stack([part.detach().float().sum() for part in each])
 
     def figures(self, sums: list[float]) -> dict[str, float]:
-        """The metrics of an update, from the sums of all ranks."""
+        """The metrics of an update, from the sums of all ranks. Means are NaN if no token is trained on."""
         total = dict(zip(SUMS, sums, strict=True))
-        mean = {name: value / max(1.0, total["tokens"]) for name, value in total.items()}
+        mean = {name: value / (total["tokens"] or math.nan) for name, value in total.items()}
         figures = {
             "entropy": mean["entropy"], "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
             "clip_ratio/low_mean": mean["low"], "clip_ratio/high_mean": mean["high"],

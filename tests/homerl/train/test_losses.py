@@ -220,6 +220,34 @@ def test_a_ratio_that_the_sampler_could_not_tell_is_one():
     assert found.tolist() == [pytest.approx(math.exp(0.5)), 1.0]
 
 
+def test_what_the_sampler_could_not_tell_makes_no_gap_smaller():
+    tokens = sampled([2], torch.ones(2), torch.tensor([-1.5, torch.nan]))
+    objective = RolloutObjective(tokens, RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.0}), 0, 2)
+    _, sums = objective([0], Scores(torch.tensor([-1.0, -1.0]), torch.zeros(2), None))
+    assert objective.figures(sums.tolist())["sentinel/logp_gap"] == 0.5
+
+
+def test_the_bonus_of_ranks_is_that_of_one():
+    """Whatever tokens each rank has: three of the first rank's and one of the second's weigh the same."""
+
+    def pulls(counts: list[int], ranks: int) -> list[float]:
+        spread = torch.ones(sum(counts), requires_grad=True)
+        tokens = sampled(counts, torch.zeros(sum(counts)), torch.zeros(sum(counts)))
+        objective = RolloutObjective(tokens, RLVESettings(kl=0.0, entropy=0.1), 0, 4, ranks)
+        objective([*range(len(counts))], Scores(torch.zeros(sum(counts)), spread, None))[0].backward()
+        return [pull / ranks for pull in spread.grad.tolist()]
+
+    assert pulls([2, 1], 2) + pulls([1], 2) == pytest.approx(pulls([2, 1, 1], 1))
+    assert pulls([0], 2) == []
+
+
+def test_without_any_token_no_mean_is_made_up():
+    """An entropy of 0 would be taken for a policy that is certain."""
+    objective = RolloutObjective(sampled([0], torch.zeros(0), torch.zeros(0)), RLVESettings(), 0, 0)
+    loss, sums = objective([], Scores(torch.zeros(0), torch.zeros(0), None))
+    assert loss == 0 and math.isnan(objective.figures(sums.tolist())["entropy"])
+
+
 def rows(values: torch.Tensor, mask: torch.Tensor, members: list[int]) -> torch.Tensor:
     """The sampled tokens of some rollouts, one after the other."""
     return torch.cat([values[i][mask[i].bool()] for i in members] or [values.new_zeros(0)])
