@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from differences import markdown
@@ -126,12 +127,17 @@ def main() -> None:
     print(f"success of the teacher: {teacher:.2f}")
     rows = []
     for name, lines in found.items():
-        success = [f"{line['eval/success']:.2f}" for line in lines if "eval/success" in line]
-        kl = [f"{line['distill/kl']:.3f}" for line in lines if "distill/kl" in line]
-        rows.append([name, " / ".join(success), f"{kl[0]} / {kl[len(kl) // 2]} / {kl[-1]}" if kl else ""])
+        success = [f"{line['eval/success']:.3g}" for line in lines if "eval/success" in line]
+        kl = [line["distill/kl"] for line in lines if "distill/kl" in line]
+        rows.append([name, " / ".join(success), f"{fmean(kl[:5]):.2f} / {fmean(kl[-5:]):.2f}" if kl else ""])
     print(
         markdown(
-            ["from the student, by", "success: before / half way / at the end", "`distill/kl`: first / middle / last"], rows
+            [
+                "from the student, by",
+                "success: before / half way / at the end",
+                "`distill/kl`: first five / last five updates",
+            ],
+            rows,
         )
     )
 
