@@ -137,8 +137,9 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
 
 
 def teacher_model(recipe: Base) -> ModelSettings:
-    """The teacher of a recipe that names one to load, as it is loaded: without what trains the policy."""
-    return recipe.model.model_copy(update={"name": recipe.rlve.distill.model, "from_scratch": None, "lora": None})
+    """The teacher of a recipe that names one to load, as it is loaded: without what is the policy's alone."""
+    own = {"name": recipe.rlve.distill.model, "from_scratch": None, "lora": None, "parameters": None}
+    return recipe.model.model_copy(update=own)
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:

@@ -255,4 +255,7 @@ def test_recipes_name_a_teacher_and_the_machine_must_have_it(recipe, teacher, tm
         with pytest.raises(InputError, match=what):
             check_machine(recipe("run", distill), "mine.yaml")
     assert "teacher" in estimate(recipe("run", {"model": str(teacher)}), 1).always
+    named = recipe("run", {"model": "org/teacher-32B"})
+    said = named.model_copy(update={"model": named.model.model_copy(update={"parameters": 0.6})})  # the policy's
+    assert estimate(said, 1).always["teacher"] == estimate(named, 1).always["teacher"]
     assert "teacher" not in estimate(recipe("run", {"url": gone, "model": "a"}), 1).always
