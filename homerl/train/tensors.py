@@ -19,8 +19,7 @@ class SampledTokens:
 
     `sequences` are the rollouts up to their last sampled token. `starts` (rollouts + 1,) are the bounds of each rollout's
     tokens in the arrays. `advantages` are the credits of their steps, `logps` the sampler's log-probabilities (NaN if it
-    could not tell one), `versions` the updates whose weights sampled them, and `steps` the numbers of their steps, counted
-    over all rollouts.
+    could not tell one), and `versions` the updates whose weights sampled them.
     """
 
     sequences: tuple[TokenSequence, ...]
@@ -28,7 +27,6 @@ class SampledTokens:
     advantages: np.ndarray
     logps: np.ndarray
     versions: np.ndarray
-    steps: np.ndarray
 
     @property
     def counts(self) -> list[int]:
@@ -46,7 +44,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are not
     sampled here: they belong to the rollout that was forked.
     """
-    sequences, advantages, logps, versions, steps = [], [], [], [], []
+    sequences, advantages, logps, versions = [], [], [], []
     for rollout, values in parts:
         ledger = rollout.ledger
         targets = np.flatnonzero(ledger.mask)
@@ -59,9 +57,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         advantages.append(credit[targets])
         logps.append(np.asarray(ledger.logprobs)[targets])
         versions.append(np.asarray(ledger.versions)[targets])
-        steps += [sum(ledger.mask[start:end]) for start, end in ledger.spans[own]]
     starts = np.cumsum([0, *(len(sequence.targets) for sequence in sequences)])
     return SampledTokens(
-        tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions),
-        np.repeat(np.arange(len(steps)), steps),
-    )  # fmt: skip
+        tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions)
+    )

@@ -70,7 +70,7 @@ def sampled(rank: int, ranks: int) -> tuple[SampledTokens, dict[str, torch.Tenso
     sequences = tuple(one for i in mine for one in every[i])
     starts, zeros = np.cumsum([0, *(len(one.targets) for one in sequences)]), np.zeros(len(logps), int)
     known = {"old": torch.tensor(old).float(), "reference": torch.tensor(reference).float()}
-    return SampledTokens(sequences, starts, advantages, logps, zeros, zeros), known, count
+    return SampledTokens(sequences, starts, advantages, logps, zeros), known, count
 
 
 class Updates(ParallelTrainerMixin, Trainer):

@@ -205,7 +205,7 @@ def test_a_sample_that_was_cut_is_counted_or_masked(recipe, updates, monkeypatch
     ]
     assert [sequence.targets.tolist() for sequence in tokens.sequences] == learnt
     counts = [*map(len, learnt)]
-    assert len(tokens.steps) == len(tokens.advantages) == sum(counts)
+    assert len(tokens.advantages) == sum(counts)
     objective = RolloutObjective(tokens, settings.rlve, 0, sum(counts))
     by_rollout, by_token = [1 / (len(counts) * max(1, n)) for n in counts], [1 / sum(counts)] * len(counts)
     constant = [1 / (len(counts) * settings.rlve.max_episode_tokens)] * len(counts)

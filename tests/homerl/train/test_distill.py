@@ -79,7 +79,7 @@ class Judge(ScriptedServer):
 
 def tokens_of(advantages: list[float], counts: list[int]) -> SampledTokens:
     size = len(advantages)
-    arrays = (np.array(advantages), np.zeros(size), np.zeros(size, int), np.zeros(size, int))
+    arrays = np.array(advantages), np.zeros(size), np.zeros(size, int)
     return SampledTokens((), np.cumsum([0, *counts]), *arrays)
 
 

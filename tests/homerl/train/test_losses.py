@@ -118,7 +118,7 @@ def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollout
 def sampled(counts: list[int], advantages: torch.Tensor, logps: torch.Tensor) -> SampledTokens:
     """Rollouts with so many sampled tokens."""
     none = np.zeros(sum(counts), int)
-    return SampledTokens((), np.cumsum([0, *counts]), advantages.numpy(), logps.numpy(), none, none)
+    return SampledTokens((), np.cumsum([0, *counts]), advantages.numpy(), logps.numpy(), none)
 
 
 def test_a_loss_of_ones_own_is_one_file_and_that_of_the_docs_is_trls_sapo(trl):

@@ -66,7 +66,9 @@ def test_thoughts_that_are_masked_stay_in_the_context_without_a_loss(tokenizer, 
     steps = len(found.trajectory.steps)
     assert text_of(tokenizer, found, 0) == steps * SAID.strip()
     tokens = sampled_tokens([(found, [float(step) for step in range(1, steps + 1)])])
-    assert np.array_equal(tokens.advantages, tokens.steps + 1.0), "every target has the credit of its own step"
+    learnt = [sum(found.ledger.mask[start:end]) for start, end in found.ledger.spans]
+    own = np.repeat(np.arange(1.0, steps + 1), learnt)
+    assert np.array_equal(tokens.advantages, own), "every target has the credit of its own step"
     ids = np.array(found.ledger.ids)[tokens.sequences[0].targets]
     assert tokenizer.decode(ids) == text_of(tokenizer, found, 1) and "Maybe" not in tokenizer.decode(ids)
 
