@@ -25,6 +25,7 @@ from homerl.play.speech import thoughts_in
 
 Thoughts = Literal["kept", "masked", "refused"]  # what becomes of a policy's thoughts in training
 REFUSED = "thoughts are not allowed"
+STRIDE = 64  # ids of a text that are decoded together
 
 
 @dataclass(frozen=True)
@@ -161,14 +162,27 @@ class PolicyAgent:
 
 def thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]:
     """The places of the thoughts among the ids of a text. A token that is a part of a thought belongs to it."""
+    thoughts = thoughts_in(text)
+    if not thoughts:
+        return []
+
+    def decoded(count: int, after: int) -> tuple[str, int]:  # from a little before, since some tokens need their neighbours
+        begin = max(0, after - STRIDE)
+        before, both = (tokenizer.decode(ids[begin:end], skip_special_tokens=False) for end in (after, count))
+        return both, len(before)
 
     def length(count: int) -> int:
-        return len(tokenizer.decode(ids[:count], skip_special_tokens=False).rstrip("\ufffd"))  # but half a character
+        both, before = decoded(count, after := count // STRIDE * STRIDE)
+        return lengths[after // STRIDE] - before + len(both.rstrip("\ufffd"))  # but half a character
 
+    lengths = [0]  # of the text of the first 0, 64, 128, ... ids
+    for after in range(0, len(ids), STRIDE):
+        both, before = decoded(min(after + STRIDE, len(ids)), after)
+        lengths.append(lengths[-1] - before + len(both))
     counts = range(len(ids) + 1)
     return [
         range(bisect_right(counts, start, key=length) - 1, min(bisect_left(counts, end, key=length), len(ids)))
-        for start, end in thoughts_in(text)
+        for start, end in thoughts
     ]
 
 

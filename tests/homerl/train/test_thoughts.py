@@ -1,5 +1,6 @@
 """A reasoning policy: its thoughts are kept, masked or refused, counted, and never spoken."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -121,3 +122,19 @@ def test_a_thought_that_is_cut_within_a_character_ends_with_the_message(tokenize
     ids = tokenizer.encode("<think>灯", add_special_tokens=False)[:-1]
     (place,) = thought_tokens(tokenizer, ids, tokenizer.decode(ids))
     assert (place.start, place.stop) == (0, len(ids))
+
+
+@pytest.mark.parametrize("name", [None, "mistral"])
+def test_many_thoughts_are_placed_in_time_that_grows_with_the_text(tokenizer, name, monkeypatch):
+    text = "".join(f"<think>{'灯é lamp'[: at % 8]}x</think>a 灯 " for at in range(100))
+    tokenizer = family_tokenizer(name, [*text]) if name else tokenizer
+    ids, read, decode = tokenizer.encode(text, add_special_tokens=False), [0], tokenizer.decode
+
+    def counting(some: Any, **options: Any) -> str:
+        read[0] += len(some)
+        return decode(some, **options)
+
+    monkeypatch.setattr(tokenizer, "decode", counting)
+    places = thought_tokens(tokenizer, ids, text)
+    assert [decode(ids[one.start : one.stop]).strip() for one in places] == re.findall("<think>.*?</think>", text)
+    assert len(places) == 100 and read[0] < 100 * 20 * 3 * 64, "and not twenty times the text for each thought"
