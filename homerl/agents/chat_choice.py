@@ -22,6 +22,7 @@ from homerl.agents.controls import rendered
 from homerl.play.messages import IM_END, IM_START, can_think, chat_template, is_ours, parse_reply, training_template
 
 SILENT = "{%- set enable_thinking = false -%}"
+DATELESS = "{%- macro strftime_now(form) -%}1 Jan 2025{%- endmacro -%}"  # or a dialogue would be other tokens each day
 TOOLS = [
     {"type": "function", "function": {"name": "set_lamp", "description": "Sets a lamp.", "parameters": {
         "type": "object", "properties": {"lamp": {"type": "string"}, "level": {"type": "integer"}}, "required": ["lamp"]}}}
@@ -98,7 +99,7 @@ def _keeps(tokenizer: Any, messages: Sequence[Message]) -> bool:
 def _candidates(tokenizer: Any, template: str) -> Iterator[str]:
     """The templates that a tokenizer without ChatML may be trained with, the best first."""
     if template:
-        yield OWN + (SILENT if can_think(template) else "") + template
+        yield OWN + SILENT * can_think(template) + DATELESS * ("strftime_now" in template) + template
         tokenizer.chat_template = template
         if marks := _marks(tokenizer):
             yield marks.template

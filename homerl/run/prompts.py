@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from envs.documents import InputError, read_json
-from homerl.agents.controls import encoded, rendered
+from homerl.agents.chat_format import format_of, render_new
+from homerl.agents.controls import encoded
 from homerl.agents.guest import prompt_of
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
@@ -154,7 +155,7 @@ def _size(tokenizer: Any, one: Opened) -> Size:
     before = (message["content"] for message in seen.messages if message["role"] != "user")
     whole = prompt
     if one.played and is_ours(tokenizer.chat_template or ""):
-        whole = len(encoded(tokenizer, rendered(tokenizer, one.played.messages, one.played.tools)))
+        whole = len(encoded(tokenizer, format_of(tokenizer).rendered(tokenizer, one.played.messages, one.played.tools)))
     return Size(prompt, prompt - bare, sum(len(encoded(tokenizer, text)) for text in before), whole, one.devices)
 
 
@@ -162,7 +163,7 @@ def _prompt(tokenizer: Any, seen: Observation) -> list[int]:
     """The first prompt as the agent of a run gives it to the model."""
     if not is_ours(tokenizer.chat_template or ""):
         return prompt_of(tokenizer, seen)
-    return encoded(tokenizer, rendered(tokenizer, seen.messages, seen.tools, add_generation_prompt=True))
+    return encoded(tokenizer, render_new(tokenizer, seen.messages, seen.tools, first=True))
 
 
 def _limits(recipe: Any, source: Source, positions: dict[str, int]) -> dict[str, int]:
@@ -178,8 +179,8 @@ def _finding(source: Source, sizes: Sequence[Size], limits: Mapping[str, int], a
     """The line of a source. Raises `InputError` if its prompts or dialogues cannot be trained on."""
     longest, whole = max(sizes, key=lambda size: size.prompt), max(size.whole for size in sizes)
     extra, each = max(size.whole - size.prompt for size in sizes), tokens_of_device(sizes)
-    parts = [f"tools {longest.tools:,}"] * (longest.tools > 0)
-    parts += [f"{longest.devices} devices {round(each * (longest.devices or 0)):,}"] * (each > 0)
+    parts = [f"{longest.tools:,} of tools"] * (longest.tools > 0)
+    parts += [f"{round(each * (longest.devices or 0)):,} of {longest.devices} devices"] * (each > 0)
     line = f"{source.key}: the first prompts of {len(sizes)} blueprints have up to {about}{longest.prompt:,} tokens"
     line += f" ({', '.join(parts)})" * bool(parts)
     if not limits:

@@ -130,6 +130,14 @@ def test_a_format_stays_when_it_is_saved(request, family, tmp_path):
     assert said and said.startswith(whose) and said.endswith(end)
 
 
+def test_a_template_that_tells_the_day_tells_always_the_same(texts):
+    stock = family_tokenizer("granite", texts)
+    stock.chat_template = stock.chat_template.replace("'You help.'", "'Today is ' + strftime_now('%d %B %Y') + '.'")
+    choose_format(stock, "here")
+    form = format_of(stock)
+    assert form.own and "Today is 1 Jan 2025." in form.rendered(stock, [{"role": "user", "content": "hi"}])
+
+
 def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(stock):
     own = stock.chat_template
     choose_format(stock, "here", own=True)

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from chat_families import family_tokenizer
 from typer.testing import CliRunner
 
 from envs.documents import InputError
 from envs.homeenv.home_file import save_home
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.agents.chat_format import format_of
 from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
@@ -105,7 +107,7 @@ def test_what_is_refused_is_refused_before_any_synthesis_and_as_many_devices_fit
     assert not Path("runs").exists()
     fitting = int(said.split("(about ")[1].split()[0])
     assert 20 < fitting < 60
-    assert f"({fitting - 4} devices" in measured(load_recipe(recipe, exposing(fitting - 4)))[0]
+    assert f"of {fitting - 4} devices)" in measured(load_recipe(recipe, exposing(fitting - 4)))[0]
     with pytest.raises(InputError, match=r"(a first prompt|a dialogue of the expert) has about"):
         measured(load_recipe(recipe, exposing(fitting + 12)))
 
@@ -119,6 +121,21 @@ def test_prompts_of_every_world_are_measured(monkeypatch):
     assert all("of 4 blueprints have up to about" in line and "leaves" in line for line in parts.values())
     listed = [name.rpartition(".")[2] for name, line in parts.items() if "devices fit" in line]
     assert listed == ["home", "smh", "assist"]  # in the others, agents ask for devices
+
+
+def test_prompts_in_a_models_own_template_are_measured(made, tiny, rows, tmp_path):
+    """One that takes the arguments of calls as objects alone."""
+    texts = [message["content"] for row in rows for message in row["messages"]]
+    tokenizer = family_tokenizer("granite", texts)
+    takes = "{%- if m.tool_calls %}"
+    tokenizer.chat_template = tokenizer.chat_template.replace(
+        takes, takes + "{%- for c in m.tool_calls %}{%- set _ = c.function.arguments.items() %}{%- endfor %}"
+    )
+    tokenizer.save_pretrained(tmp_path / "own")
+    (tmp_path / "own/config.json").write_bytes((tiny / "config.json").read_bytes())
+    assert format_of(load_tokenizer(str(tmp_path / "own"))).own
+    [line] = measured(made("rlve", model={"name": "./own"}))
+    assert "of tools" in line and int(line.split("take up to ")[1].split(";")[0]) > 0
 
 
 def test_a_world_that_only_llm_users_speak_in_is_measured_too(made, tiny, monkeypatch):
