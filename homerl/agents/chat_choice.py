@@ -47,7 +47,8 @@ def choose_format(tokenizer: Any, source: str, own: bool = False) -> None:
     too, since a model that homerl did not train is best asked as its makers ask it. Raises `InputError` if there is no
     template that the tokenizer could be trained with.
     """
-    template, chatml = str(tokenizer.chat_template or ""), IM_END in tokenizer.get_added_vocab()
+    chatml = IM_END in tokenizer.get_added_vocab()
+    template = tokenizer.get_chat_template(tools=TOOLS) if tokenizer.chat_template else ""  # of several, that for tools
     if chatml:
         tokenizer.eos_token = IM_END
     elif not is_ours(template):

@@ -138,6 +138,13 @@ def test_a_template_that_tells_the_day_tells_always_the_same(texts):
     assert form.own and "Today is 1 Jan 2025." in form.rendered(stock, [{"role": "user", "content": "hi"}])
 
 
+def test_of_several_templates_the_one_for_tools_is_trained_with(texts):
+    stock = family_tokenizer("granite", texts)
+    stock.chat_template = {"default": FAMILIES["phi"][0], "tool_use": stock.chat_template}
+    choose_format(stock, "here")
+    assert format_of(stock).own and stock.chat_template.endswith(FAMILIES["granite"][0])
+
+
 def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(stock):
     own = stock.chat_template
     choose_format(stock, "here", own=True)
