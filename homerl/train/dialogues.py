@@ -19,6 +19,7 @@ from accelerate import PartialState
 
 from envs.documents import InputError
 from homerl.agents import chat_format, controls
+from homerl.agents.chat_format import with_mask  # by its name: a module would be pickled with all that it holds
 from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORED
 from homerl.train.refusals import world_size
@@ -85,7 +86,7 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
 
     def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
         with at_row(f"{where}:{index + 1}", UNWRITTEN):
-            ids, mask = chat_format.with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+            ids, mask = with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
         said = np.asarray(mask, dtype=bool)
         labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
