@@ -31,8 +31,9 @@ COMMUNICATES = re.compile(r"nccl|gloo|c10d::|all_?reduce|all_?gather|reduce_scat
 OPTIMIZES = re.compile(r"Optimizer\.(step|zero_grad)|_foreach_|_fused_adam|multi_tensor|clip_grad", re.I)
 ATTENDS = re.compile(r"attention|flash|fmha|varlen|attn|triton_tem_fused(?!.*mm)", re.I)
 PREDICTS = re.compile(r"log_softmax|cross_?entropy|nll_loss|logsumexp|log_?prob|lm_?head", re.I)
-MULTIPLIES = re.compile(r"aten::(addmm|mm|bmm|baddbmm|matmul|linear)\b|gemm|cutlass|nvjet|cublas|xmma", re.I)
-SHAPES = re.compile(r"rms_?norm|layer_?norm|rope|rotary|silu|swiglu|geglu", re.I)
+MULTIPLIES = re.compile(r"aten::(addmm|mm|bmm|baddbmm|matmul|linear)\b|gemm|cutlass|nvjet|cublas|xmma|triton_tem\w*mm", re.I)
+# the last two: kernels that torch.compile writes, which are named after what they fuse
+SHAPES = re.compile(r"rms_?norm|layer_?norm|rope|rotary|silu|swiglu|geglu|triton_(poi|red|per)_|graph_\d+_cpp_", re.I)
 BACKWARD = "autograd::engine::evaluate_function"
 RUNTIME = re.compile(r"cu(da)?[A-Z]")  # calls of the CUDA runtime and driver
 FACTORS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}  # where the shapes of the factors begin
@@ -134,15 +135,19 @@ def _kernel_group(name: str, started_by: str | None) -> str:
         return ATTENTION
     if started_by in (None, REST, INSIDE) and MULTIPLIES.search(name):
         return LINEAR
-    return started_by or (INSIDE if SHAPES.search(name) else REST)
+    if started_by in (None, REST) and SHAPES.search(name):
+        return INSIDE
+    return started_by or REST
 
 
 def multiplied(event: Event) -> int:
-    """The floating-point operations of a matrix product, by the shapes of its factors; 0 for other events."""
+    """The floating-point operations of a matrix product, by the shapes of its factors; 0 for other events, and where the
+    shapes are unknown, since a compiler looks at a product.
+    """
     if event.name not in FACTORS:
         return 0
-    left, right = event.shapes[FACTORS[event.name] :][:2]
-    return 2 * prod(left) * right[-1]
+    factors = event.shapes[FACTORS[event.name] :][:2]
+    return 2 * prod(factors[0]) * factors[1][-1] if len(factors) == 2 and all(factors) else 0
 
 
 def needed_operations(model: Any) -> int:

@@ -130,8 +130,10 @@ class Watch:
         self._rolled = 0.0
         self.note_peak(TRAINING)
         self._since = time.perf_counter()
-        spare = self.machine.seconds_left() - RESERVE - MARGIN * self.seconds[-1]
-        if spare < self.seconds[-1]:  # the next one is the last, so it is profiled
+        spare = self.machine.seconds_left() - RESERVE
+        if len(self.seconds) > self.warm:  # the first ones compile layers, so they tell nothing of the next
+            spare -= MARGIN * self.seconds[-1]
+        if len(self.seconds) > self.warm and spare < self.seconds[-1]:  # the next one is the last, so it is profiled
             self.total = min(self.total, len(self.seconds) + 1)
         return spare > 0 and len(self.seconds) < self.total
 

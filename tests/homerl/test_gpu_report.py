@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,7 @@ from gpu.report import begun, beside, in_order, run_side
 from gpu.sft import operations
 from gpu.tables import show
 from gpu.watch import RESERVE, Watch, as_figures, watching
+from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.sizes import KNOWN
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +183,7 @@ def test_on_a_cpu_each_operator_counts_without_those_inside_it():
 TOKENS, VOCABULARY = 64, 777
 
 
-def profiled(adapters: bool, checkpointing: bool = False) -> tuple[int, list[Event]]:
+def profiled(adapters: bool, checkpointing: bool = False, compiled: bool = False) -> tuple[int, list[Event]]:
     """A model's operations of linear a token, and the events of its forward and its backward pass, which has a thread of its
     own as on a GPU.
     """
@@ -205,9 +207,14 @@ def profiled(adapters: bool, checkpointing: bool = False) -> tuple[int, list[Eve
         model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()
     ids = torch.arange(TOKENS)[None]
+    layers = CompiledLayers(model, "aot_eager_decomp_partition") if compiled else None
+    if layers:
+        with layers.running():
+            model(ids, labels=ids).loss.backward()  # compiles
     settings = _ExperimentalConfig(profile_all_threads=True)
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with (
+        layers.running() if layers else nullcontext(),
         annotated(model),
         torch.profiler.profile(activities=cpu, record_shapes=True, experimental_config=settings) as profiler,
     ):
@@ -248,11 +255,13 @@ def on_a_gpu(host: list[Event], linked: str) -> list[Event]:
     return found
 
 
-@pytest.mark.parametrize("linked", ["both", "kernels", "neither"])
+@pytest.mark.parametrize(
+    ("linked", "compiled"), [("both", False), ("kernels", False), ("neither", False), ("kernels", True)]
+)
 @pytest.mark.parametrize(("adapters", "checkpointing", "passes"), [(False, False, 3), (True, False, 2), (True, True, 3)])
-def test_products_of_the_backward_pass_count_to_linear(adapters, checkpointing, passes, linked):
+def test_products_of_the_backward_pass_count_to_linear(adapters, checkpointing, passes, compiled, linked):
     """A backward pass has twice the products of a forward pass, and as many if only adapters are trained."""
-    needed, host = profiled(adapters, checkpointing)
+    needed, host = profiled(adapters, checkpointing, compiled)
     backward = min(event.start for event in host if event.name.startswith(BACKWARD))
     whole = breakdown(host, 1.0, VOCABULARY)
     forward = breakdown([event for event in host if event.start < backward], 1.0, VOCABULARY)
@@ -263,6 +272,27 @@ def test_products_of_the_backward_pass_count_to_linear(adapters, checkpointing, 
     assert device.operations == whole.operations
     assert device.groups[LINEAR] == pytest.approx(whole.operations / 1e9, rel=0.01)
     assert device.busy == pytest.approx(sum(spent for group, spent in device.groups.items() if group != IDLE))
+
+
+def test_a_product_that_a_compiler_looks_at_has_no_operations():
+    host = [Event("aten::mm", 0, 10, 1, id=1, shapes=shapes) for shapes in (([], []), ())]
+    assert breakdown(host, 1.0, VOCABULARY).operations == 0
+
+
+def test_kernels_that_torch_compile_wrote_are_told_by_their_names():
+    host = [
+        Event("autograd::engine::evaluate_function: CompiledFunctionBackward", 0, 100, 2, id=1, sequence=7, forward=1),
+        Event("triton_red_fused__to_copy_mul_sum_3", 10, 10, 2, id=2),
+        Event("cuLaunchKernel", 12, 2, 2, id=9),
+    ]
+    kernels = [
+        Event("triton_red_fused__to_copy_mul_sum_3", 0, 10**9, id=9, link=2, device=True),
+        Event("triton_poi_fused_add_silu_0", 0, 2 * 10**9, link=1, device=True),
+        Event("triton_per_fused_mean_1", 0, 4 * 10**9, device=True),
+        Event("triton_tem_fused_mm_2", 0, 8 * 10**9, device=True),
+    ]
+    groups = breakdown([*host, *kernels], 15.0, VOCABULARY).groups
+    assert groups[INSIDE] == 7.0 and groups[LINEAR] == 8.0 and groups[REST] == 0.0
 
 
 def test_a_division_of_time_that_is_impossible_is_doubted():
@@ -391,19 +421,19 @@ def test_the_last_update_that_there_is_time_for_is_profiled(tiny, tmp_path):
     machine = Machine(tmp_path, True, time.monotonic() - STARTED + RESERVE + 60)
     with watching(machine, 1, 9) as watch:
         trainer = Trainer(model, arguments, train_dataset=[{"input_ids": ids, "labels": ids}] * 72)
-        trainer.add_callback(Slow(watch, 25.0))
+        trainer.add_callback(Slow(watch, [100.0, 25.0, 25.0]))
         trainer.train()
-    assert len(watch.seconds) == 2 and "by_group" in as_figures(watch)
+    assert len(watch.seconds) == 3 and "by_group" in as_figures(watch), "the first one compiles, which tells nothing"
 
 
 class Slow(TrainerCallback):
-    """Makes updates look as if they took `seconds`."""
+    """Makes each update look as if it took its `seconds`."""
 
-    def __init__(self, watch: Watch, seconds: float) -> None:
+    def __init__(self, watch: Watch, seconds: list[float]) -> None:
         self.watch, self.seconds = watch, seconds
 
     def on_step_begin(self, *args: object, **kwargs: object) -> None:
-        self.watch._since -= self.seconds
+        self.watch._since -= self.seconds.pop(0)
 
 
 @pytest.mark.parametrize(
