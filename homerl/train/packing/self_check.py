@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather
-from accelerate.utils.memory import should_reduce_batch_size
 
 from envs.documents import InputError
 from homerl.train.packing.attention import Kernel
+from homerl.train.packing.errors import out_of_memory
 from homerl.train.packing.rows import TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.trees import sorted_order
 
@@ -46,7 +46,7 @@ def refuse_mixing(
         with accelerator.autocast():
             gap += _gap(model, some, kernel, packed, accelerator.device)
     except RuntimeError as error:
-        if not should_reduce_batch_size(error):
+        if not out_of_memory(error):
             raise
         if in_shards:
             what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"

@@ -9,6 +9,7 @@ Invariants:
   `HALVINGS` in a row do not help, something else takes the memory: the run ends, and says what holds how much.
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
+- If a layer cannot be compiled, in any pass before an exchange, all layers run as they are from then on.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.logging import get_logger
 from accelerate.utils import gather
-from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+from accelerate.utils.memory import clear_device_cache
 from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
 from homerl.train.packing.compiled import CompiledLayers
+from homerl.train.packing.errors import out_of_memory, uncompilable
 from homerl.train.packing.gauge import Gauge
 from homerl.train.packing.passes import STEP, Budget, each_alone, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
@@ -39,6 +41,7 @@ from homerl.workarounds import compact_head
 
 HALVINGS = 3
 Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,11 @@ class PackedUpdates:
         loss, and sums of shape (sums,). `before_exchange` gets the rank's loss before its last backward pass. Raises
         `InputError` if the memory is too small, and before the first update if the model's sequences cannot share a row.
         """
+        return self._compiled_or_plain(model, lambda: self._train(model, sequences, objective, before_exchange))
+
+    def _train(
+        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         if self.kernel and not self.checked:
             module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
             attention = partial(self._attention, model)
@@ -131,9 +139,27 @@ class PackedUpdates:
             for one in self._passes(sequences, self.budget.without_gradients())[0]:
                 make(one)
 
-        while self._runs_out(every, self._in_shards):
-            self._make_room(model, scoring=True)
+        def all_passes() -> None:
+            while self._runs_out(every, self._in_shards):
+                self._make_room(model, scoring=True)
+
+        self._compiled_or_plain(model, all_passes)
         return torch.cat(found)
+
+    def _compiled_or_plain(self, model: Any, work: Callable[[], T]) -> T:
+        """What some work returns. If a layer cannot be compiled, it is done again with layers as they are, from now on.
+
+        Other ranks do not notice, since none waits for this one within a pass.
+        """
+        try:
+            return work()
+        except Exception as error:
+            if not (self.compiled and uncompilable(error)):
+                raise
+            self.log.warning(f"layers run as they are from now on: {failure(error)}", main_process_only=False)
+        self.compiled = None
+        self._clear(model)
+        return work()
 
     def _attempt(
         self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
@@ -257,11 +283,15 @@ class PackedUpdates:
                 policy.gradient_checkpointing_disable()
 
     def _runs_out(self, work: Callable[[], Any], exchanges: bool) -> bool:
-        """Do some work; return whether it ran out of memory. Raises `InputError` if others wait in an exchange of it."""
+        """Do some work; return whether it ran out of memory. Raises `InputError` if others wait in an exchange of it, also
+        where a layer cannot be compiled.
+        """
         try:
             work()
-        except RuntimeError as error:
-            if not should_reduce_batch_size(error):
+        except Exception as error:
+            if not out_of_memory(error):
+                if exchanges and self.compiled and uncompilable(error):
+                    raise InputError(failure(error), "model.compile", "set it to false, and start again") from error
                 raise
             smallest, tokens = self._smallest
             if exchanges or smallest:
@@ -278,15 +308,24 @@ class PackedUpdates:
             return failed
         return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
 
-    def _make_room(self, model: Any, scoring: bool = False) -> None:
+    def _clear(self, model: Any) -> None:
+        """Forget the gradients so far, and free what they held."""
         model.zero_grad(set_to_none=True)
         clear_device_cache(garbage_collection=True)
+
+    def _make_room(self, model: Any, scoring: bool = False) -> None:
+        self._clear(model)
         self.halvings += 1
         if self.halvings > HALVINGS:
             what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"
             raise InputError(what, "tokens_per_step", f"see what else needs the memory: {held_by(model)}")
         self.budget = self.budget.halved(scoring)
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
+
+
+def failure(error: Exception) -> str:
+    """One line of why torch.compile failed."""
+    return f"torch.compile fails with {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def held_by(model: Any) -> str:

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from functorch.compile import make_boxed_func
 from peft import LoraConfig, get_peft_model
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from envs.documents import InputError
-from homerl.train import memory
+from homerl.train import activations, memory
 from homerl.train.common import compiled_layers
 from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.passes import Budget
@@ -78,7 +80,7 @@ def nothing_compiled() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def equal_without_recompiling(model: Any, backend: str) -> None:
+def equal_without_recompiling(model: Any, backend: str, off: float = 1e-5) -> None:
     plain = [updated(model, seed, packed(PLAIN)) for seed in range(3)]
     compiled = CompiledLayers(model, backend)
     updated(model, 1, packed(PLAIN, compiled))
@@ -89,7 +91,7 @@ def equal_without_recompiling(model: Any, backend: str) -> None:
             updates = packed(budget, compiled)
             updates.checked = True
             for found, wanted in zip(updated(model, seed, updates), expected, strict=True):
-                torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(found, wanted, atol=off, rtol=off)
     assert counters["stats"]["unique_graphs"] == graphs
 
 
@@ -99,9 +101,10 @@ def test_an_update_is_that_of_plain_layers_and_no_length_compiles_anew(lora, bac
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1300)
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 def test_fused_layers_too(lora):
-    equal_without_recompiling(made(lora=lora), "inductor")
+    equal_without_recompiling(made(lora=lora), "inductor", 1e-4)
 
 
 @pytest.mark.long
@@ -127,6 +130,53 @@ def test_weights_keep_their_names_and_a_model_generates_as_before():
     assert counters["stats"]["unique_graphs"] == graphs
 
 
+def failing(error: Exception, backward: bool, times: int = 1000) -> Any:
+    """A backend that raises so many times, for graphs of the forward or of the backward pass."""
+    left = [error] * times
+
+    def fail(graph: Any, inputs: Any) -> Any:
+        if left:
+            raise left.pop()
+        return make_boxed_func(graph.forward)
+
+    def work(graph: Any, inputs: Any) -> Any:
+        return make_boxed_func(graph.forward)
+
+    return aot_autograd(fw_compiler=work if backward else fail, bw_compiler=fail if backward else work)
+
+
+@pytest.mark.parametrize(("backward", "budget"), [(False, PLAIN), (True, RECOMPUTED)], ids=["forward", "backward"])
+def test_layers_that_cannot_be_compiled_run_as_they_are(backward, budget, caplog):
+    model = made(num_hidden_layers=1)
+    expected = updated(model, 2, packed(PLAIN))
+    updates = packed(budget, CompiledLayers(model, failing(NotImplementedError("no such kernel"), backward)))
+    for _ in range(2):
+        for found, wanted in zip(updated(model, 2, updates), expected, strict=True):
+            torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    said = [line for line in caplog.messages if "layers run as they are" in line]
+    assert len(said) == 1 and "no such kernel" in said[0] and updates.budget == budget
+    assert updates.scores(model, group(1)).shape == (sum(len(one.targets) for one in group(1)),)
+
+
+def test_memory_that_lacks_while_a_layer_is_compiled_halves_the_passes_and_layers_stay_compiled():
+    model = made(num_hidden_layers=1)
+    expected = updated(model, 2, packed(PLAIN))
+    lacks = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+    updates = packed(PLAIN, CompiledLayers(model, failing(lacks, backward=False, times=1)))
+    updates.checked = True
+    for found, wanted in zip(updated(model, 2, updates), expected, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    assert updates.compiled and updates.budget == PLAIN.halved()
+
+
+def test_another_error_of_a_pass_is_raised():
+    model = made()
+    updates = packed(PLAIN, CompiledLayers(model, "eager"))
+    with pytest.raises(ZeroDivisionError):
+        updates.train(model, group(1), lambda members, scored: 1 // 0)
+    assert updates.compiled
+
+
 def recipe(model: dict[str, Any] | None = None, **keys: Any) -> SFTRecipe:
     data = {"homerl": 1, "run": "sft", "out": "out", "data": "data", "model": {"name": "some/model"} | (model or {})}
     return SFTRecipe.model_validate(data | keys)
@@ -143,6 +193,16 @@ def test_layers_are_compiled_by_default_where_a_gpu_trains_whole_layers(monkeypa
     assert compiled_layers(made(), recipe(model={"compile": False})) is None
     with pytest.raises(InputError, match=r"model\.compile: there is no C compiler"):
         compiled_layers(made(), recipe(model={"compile": True}))
+
+
+def test_compiled_layers_are_counted_as_fused_ones_where_these_can_be(monkeypatch):
+    monkeypatch.setattr(activations, "counted", lambda config, settings, fused, *_: fused)
+    monkeypatch.setattr(memory, "config_of", lambda model: {})
+    monkeypatch.setattr(memory, "find_spec", lambda name: name)
+    found = [memory.count_of(recipe(**keys), 100) for keys in ({}, {"parallel": "zero2"}, {"cpu": True})]
+    assert found == [True, True, False]
+    monkeypatch.setattr(memory, "find_spec", lambda name: name != "liger_kernel" or None)
+    assert not memory.count_of(recipe(), 100)
 
 
 def test_layers_in_shards_are_refused():
