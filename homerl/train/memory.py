@@ -148,12 +148,15 @@ def longest(settings: RLVESettings | SFTSettings) -> int:
 
 
 def count_of(recipe: Base, longest: int, model: ModelSettings | None = None) -> Counted:
-    """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted."""
-    model = model or recipe.model
+    """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted.
+
+    Compiled layers keep about what Liger's do, so they are counted as these, or as plain layers if Liger is not installed.
+    """
     from homerl.train.activations import counted
 
-    device = "cpu" if recipe.cpu else "cuda"
-    return counted(config_of(model), model, has_liger(recipe), device, longest)
+    model = model or recipe.model
+    device, fused = "cpu" if recipe.cpu else "cuda", has_liger(recipe) or (liger_installed() and compiles(recipe))
+    return counted(config_of(model), model, fused, device, longest)
 
 
 def has_liger(recipe: Base) -> bool:
