@@ -53,6 +53,7 @@ def test_a_hollow_model_lacks_weights_alone(family, dtype, tied, tmp_path):
     assert all(torch.equal(a, b) and a is not b for a, b in zip(copied.parameters(), loaded.parameters(), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["fsdp2", pytest.param("zero3", marks=NO_DEEPSPEED)])
 def test_only_the_first_rank_holds_whole_weights(way, tmp_path):
     """Policy and reference of 210 MB on two ranks: in shards both take as much as one model."""

@@ -95,7 +95,10 @@ def equal_without_recompiling(model: Any, backend: str, off: float = 1e-5) -> No
     assert counters["stats"]["unique_graphs"] == graphs
 
 
-@pytest.mark.parametrize(("lora", "backend"), [(False, "aot_eager"), (True, "eager")], ids=["full", "lora"])
+@pytest.mark.parametrize(
+    ("lora", "backend"),
+    [pytest.param(False, "aot_eager", marks=pytest.mark.long, id="full"), pytest.param(True, "eager", id="lora")],
+)
 def test_an_update_is_that_of_plain_layers_and_no_length_compiles_anew(lora, backend):
     equal_without_recompiling(made(lora=lora), backend)
 
@@ -145,7 +148,10 @@ def failing(error: Exception, backward: bool, times: int = 1000) -> Any:
     return aot_autograd(fw_compiler=work if backward else fail, bw_compiler=fail if backward else work)
 
 
-@pytest.mark.parametrize(("backward", "budget"), [(False, PLAIN), (True, RECOMPUTED)], ids=["forward", "backward"])
+@pytest.mark.parametrize(
+    ("backward", "budget"),
+    [pytest.param(False, PLAIN, id="forward"), pytest.param(True, RECOMPUTED, marks=pytest.mark.long, id="backward")],
+)
 def test_layers_that_cannot_be_compiled_run_as_they_are(backward, budget, caplog):
     model = made(num_hidden_layers=1)
     expected = updated(model, 2, packed(PLAIN))
