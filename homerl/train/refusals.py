@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envs.documents import InputError, read_json
+from homerl.processes.ranks import is_first
 from homerl.recipe.base import Base
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import engine_of
@@ -49,7 +50,7 @@ def in_shards(recipe: Base) -> bool:
 
 def is_hollow(recipe: Base) -> bool:
     """Whether this process gets its shards of the weights from the first one, which alone reads them."""
-    return in_shards(recipe) and os.environ.get("RANK", "0") != "0"
+    return in_shards(recipe) and not is_first()
 
 
 def is_adapter(source: str) -> bool:

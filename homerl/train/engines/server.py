@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
+from homerl.processes.ranks import is_first
 from homerl.train.engines.contract import Asked, Trained, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
@@ -243,7 +243,7 @@ class PolicyServer(SyncedKind):
 
     def lacks(self, settings: Asked) -> Iterable[str]:
         """Whether each server answers, and was started as training needs it."""
-        if os.environ.get("RANK", "0") == "0":  # the first rank asks for all
+        if is_first():  # it asks for all ranks
             for url in urls_of(settings.engine):
                 yield from self._lacks(url, settings)
 
