@@ -37,6 +37,7 @@ SHAPES = re.compile(r"rms_?norm|layer_?norm|rope|rotary|silu|swiglu|geglu|triton
 BACKWARD = "autograd::engine::evaluate_function"
 RUNTIME = re.compile(r"cu(da)?[A-Z]")  # calls of the CUDA runtime and driver
 FACTORS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}  # where the shapes of the factors begin
+LONGEST = 30  # kernels that are named
 SLACK = 0.8  # of the operations that an update's tokens need, these must be counted: its tokens are a mean
 
 
@@ -80,11 +81,14 @@ def events(profiler: Any) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Seconds of an update by group; those in which a kernel ran (None on a CPU); the operations of `linear`, counted."""
+    """Seconds of an update by group; those in which a kernel ran (None on a CPU); the operations of `linear`, counted; the
+    kernels that took longest, as (group, name, seconds, times).
+    """
 
     groups: dict[str, float]
     busy: float | None
     operations: int
+    kernels: tuple[tuple[str, str, float, int], ...] = ()
 
     def doubts(self, rated: float | None, needed: float) -> list[str]:
         """Why the groups cannot be right, on a device of `rated` operations a second whose update needs `needed` of them."""
@@ -107,15 +111,21 @@ def breakdown(found: Iterable[Event], seconds: float, vocabulary: int) -> Breakd
         (kernels if event.device else host).append(event)
     seen = _host_groups(host, vocabulary)
     spent: Counter[str] = Counter()
+    each: Counter[tuple[str, str]] = Counter()
+    times: Counter[tuple[str, str]] = Counter()
     for kernel in kernels:
         linked = seen.operators.get(kernel.link) if kernel.link else None
         started_by = linked or seen.calls.get(kernel.id)
-        spent[_kernel_group(kernel.name, started_by)] += kernel.duration
+        named = _kernel_group(kernel.name, started_by), kernel.name
+        spent[named[0]] += kernel.duration
+        each[named] += kernel.duration
+        times[named] += 1
     if not kernels:
         spent = seen.own
     taken = {group: spent[group] / 1e9 for group in GROUPS if group != IDLE}
     groups = taken | {IDLE: max(seconds - sum(taken.values()), 0.0)}
-    return Breakdown(groups, _busy(kernels) if kernels else None, seen.operations)
+    longest = tuple((*named, took / 1e9, times[named]) for named, took in each.most_common(LONGEST))
+    return Breakdown(groups, _busy(kernels) if kernels else None, seen.operations, longest)
 
 
 def _busy(kernels: list[Event]) -> float:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[2]
 STARTED = time.monotonic()
 SECONDS = 570  # time limit of one process of a part
-QUICK = {"sft_8b_lora": 110, "rlve_8b_lora": 210, "sft_4b": 100}  # those of --quick: with 60 s for checks, in 8 minutes
+QUICK = {"sft_8b_lora": 110, "rlve_8b_lora": 240, "sft_4b": 90}  # those of --quick: with 40 s for checks, in 8 minutes
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # dense bf16 operations a second, by name
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "liger-kernel", "vllm")
 T = TypeVar("T")
@@ -24,11 +24,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Machine:
-    """The folder in which a part works, whether it uses tiny models on the CPU, and after how many seconds it is ended."""
+    """The folder in which a part works, whether it uses tiny models on the CPU, and after how many seconds it is ended.
+
+    `trace` is the file for the profiled update, if it is kept.
+    """
 
     folder: Path
     tiny: bool = False
     seconds: float = SECONDS
+    trace: Path | None = None
 
     @property
     def device(self) -> str:

@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/gpu")), help="folder of the results")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU: tries all but the GPU")
     parser.add_argument("--quick", action="store_true", help="SFT and RLVE of Qwen3-8B, SFT of 4B, within 8 minutes; no TRL")
+    parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")
     parser.add_argument("--check", action="store_true", help="check, and measure nothing")
     asked = parser.parse_intermixed_args()
     try:
@@ -132,7 +133,7 @@ def passes(name: str, about: Mapping[str, Any], variables: Mapping[str, str]) ->
 
 
 def measure(asked: argparse.Namespace, variables: Mapping[str, str]) -> int:
-    """Run the report and leave its JSON, the page and the logs in the folder of results; return its exit status."""
+    """Run the report and leave its JSON, the page, the logs and traces in the folder of results; return its exit status."""
     work = asked.out.absolute()
     work.mkdir(parents=True, exist_ok=True)
     page, report = ROOT / "docs/gpu.md", asked.site.absolute() / "report" / "gpu_report.json"
@@ -140,9 +141,10 @@ def measure(asked: argparse.Namespace, variables: Mapping[str, str]) -> int:
     if asked.tiny:  # figures of a CPU stay out of the page
         page = Path(shutil.copy(page, work / page.name))
     command = [sys.executable, ROOT / "scripts/gpu_report", *asked.parts, "--out", report, "--page", page]
-    command += [f"--{name}" for name in ("tiny", "quick") if getattr(asked, name)]
+    command += [f"--{name}" for name in ("tiny", "quick", "trace") if getattr(asked, name)]
     done = subprocess.run(command, env=dict(variables))
-    for path in filter(Path.exists, (report, page)):
+    traces = report.parent.rglob("*.trace.json.gz") if asked.trace else ()
+    for path in filter(Path.exists, (report, page, *traces)):
         if path.parent != work:
             shutil.copy(path, work / path.name)
     with tarfile.open(work / "logs.tar.gz", "w:gz") as archive:

@@ -29,11 +29,14 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="page to write the results to; docs/gpu.md unless --tiny is given")
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} within 8 minutes, without TRL's sides")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
+    parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")
     parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--side", choices=SIDES, default="ours", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help=argparse.SUPPRESS)
     asked = parser.parse_intermixed_args()
-    machine = Machine(asked.out.absolute().parent / f"{asked.out.stem}_files", asked.tiny, asked.seconds)
+    folder = asked.out.absolute().parent / f"{asked.out.stem}_files"
+    trace = folder / f"{result_of(asked.only, asked.side)}.trace.json.gz" if asked.only and asked.trace else None
+    machine = Machine(folder, asked.tiny, asked.seconds, trace)
     machine.folder.mkdir(parents=True, exist_ok=True)
     if asked.only:
         machine.keep(result_of(asked.only, asked.side), measured(PARTS[asked.only], asked.side, machine))
@@ -97,7 +100,7 @@ def run_side(part: str, side: str, asked: argparse.Namespace, machine: Machine) 
     result, log = machine.folder / f"{name}.json", machine.folder / f"{name}.log"
     result.unlink(missing_ok=True)
     command = [sys.executable, str(ROOT / "scripts/gpu_report"), "--only", part, "--side", side, "--out", str(asked.out)]
-    command += ["--seconds", str(seconds), *(["--tiny"] if asked.tiny else [])]
+    command += ["--seconds", str(seconds), *(f"--{name}" for name in ("tiny", "trace") if getattr(asked, name))]
     with log.open("w") as words, subprocess.Popen(command, stdout=words, stderr=words, start_new_session=True) as child:
         try:
             ended = f"exit status {status}" if (status := child.wait(seconds)) else None

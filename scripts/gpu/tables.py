@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gpu.breakdown import GROUPS
 
-APART = ("by_group", "trl", "failed", "cut", "doubts", "predicted_gb", "peak_gb")
+APART = ("by_group", "trl", "failed", "cut", "doubts", "predicted_gb", "peak_gb", "kernels")
 
 
 def show(part: str, figures: dict[str, Any], console: Console | None = None) -> None:
@@ -25,7 +25,7 @@ def show(part: str, figures: dict[str, Any], console: Console | None = None) -> 
             console.print(f"{whose} was cut after {side['updates']} updates: {side['cut']}", highlight=False)
         for doubt in side.get("doubts", ()):
             console.print(f"{whose}: do not trust where its time goes: {doubt}", highlight=False)
-    for table in (figures_table(figures, trl), update_table(figures, trl), memory_table(figures)):
+    for table in (figures_table(figures, trl), update_table(figures, trl), kernels_table(figures), memory_table(figures)):
         if table.row_count:
             console.print(table)
 
@@ -61,6 +61,14 @@ def update_table(ours: dict[str, Any], trl: dict[str, Any]) -> Table:
             part = spent.get(group, 0.0) / whole if whole else 0.0
             cells += [f"{spent.get(group, 0.0):.3f}", f"{100 * part:.1f} %", "█" * round(20 * part)] if spent else [""] * 3
         table.add_row(group, *cells)
+    return table
+
+
+def kernels_table(figures: dict[str, Any]) -> Table:
+    """The kernels of homerl's update that took longest."""
+    table = Table("group", "kernel", "seconds", "times")
+    for group, name, seconds, times in figures.get("kernels", ()):
+        table.add_row(group, name[:70], f"{seconds:.4f}", str(times))
     return table
 
 

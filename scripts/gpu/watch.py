@@ -124,6 +124,8 @@ class Watch:
             busy = now - self._profile_began
             whole = busy if self.machine.tiny else self.training_seconds
             self.spent = breakdown(events(self._profiler), whole, vocabulary)
+            if self.machine.trace:
+                self._profiler.export_chrome_trace(str(self.machine.trace))
             self._profiling = None
         self.seconds.append(now - self._since)
         self.sampling.append(self._rolled)
@@ -205,5 +207,5 @@ def as_figures(watch: Watch) -> dict[str, Any]:
     linear, doubts = watch.spent.groups[LINEAR], watch.spent.doubts(watch.machine.flops(), needed)
     return figures | {
         "by_group": watch.spent.groups, "busy_seconds": watch.spent.busy, "doubts": doubts,
-        "linear_tflops": watch.spent.operations / linear / 1e12 if linear else None,
+        "linear_tflops": watch.spent.operations / linear / 1e12 if linear else None, "kernels": watch.spent.kernels,
     }  # fmt: skip
