@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,12 @@ SANDBOX = """from pydantic_monty import Monty
 with Monty(max_processes=1) as pool, pool.checkout() as session:
     assert session.feed_run("1 + 1") == 2"""
 KERNEL = """import torch, vllm._C_stable_libtorch, vllm.vllm_flash_attn._vllm_fa3_C, vllm._custom_ops as ops
-from vllm import LLM
 x, weight = torch.randn(4, 256, device="cuda", dtype=torch.bfloat16), torch.ones(256, device="cuda", dtype=torch.bfloat16)
 ops.rms_norm(out := torch.empty_like(x), x, weight, 1e-6)
 assert torch.allclose(out.float(), torch.nn.functional.rms_norm(x.float(), (256,), eps=1e-6), atol=0.05)"""
+ENGINE = """import torch
+if torch.version.cuda:  # its libraries load with no other torch
+    from vllm import LLM"""
 PYTHON = "import sys; assert '%d.%d' % sys.version_info[:2] == '{python}', sys.version"
 CHECKS = {
     "python": Check("this Python fits the bundle", PYTHON, "run it with Python {python}, or make the bundle with --python"),
@@ -61,6 +64,11 @@ CHECKS = {
         "homerl and its trainers can be imported",
         "import homerl.cli.app, homerl.train.sft, homerl.train.rlve",
         "the machine lacks a package that scripts/gpu/homerl.txt does not list: add it there, and make the bundle again",
+    ),
+    "engine": Check(
+        "vLLM can be imported",
+        ENGINE,
+        "the machine lacks a package that scripts/gpu/vllm.txt does not list: add it there, and make the bundle again",
     ),
     "vllm": Check(
         "vLLM's kernels run",
@@ -114,8 +122,11 @@ def failing(about: Mapping[str, Any], tiny: bool, variables: Mapping[str, str]) 
     """
     if not passes("python", about, variables):
         return ["python"]
-    left_out = {"python"} | ({"torch", "vllm"} if tiny else set() if "vllm" in about["lists"] else {"vllm"})
-    return [name for name in CHECKS if name not in left_out and not passes(name, about, variables)]
+    left_out = {"python"} | ({"torch", "vllm"} if tiny else set()) | (set() if "vllm" in about["lists"] else {"engine", "vllm"})
+    names = [name for name in CHECKS if name not in left_out]
+    with ThreadPoolExecutor(len(names)) as pool:  # a fresh machine reads its packages slowly
+        passed = pool.map(lambda name: passes(name, about, variables), names)
+        return [name for name, passed in zip(names, passed, strict=True) if not passed]
 
 
 def passes(name: str, about: Mapping[str, Any], variables: Mapping[str, str]) -> bool:

@@ -28,7 +28,6 @@ REMOVED = {  # patterns below the folder, and why they are not needed
     "pycountry/locales": "names of countries",
     "tvm_ffi/3rdparty": "sources",
     "tvm_ffi/include": "sources",
-    "tvm_ffi/lib/libtvm_ffi_testing.so": "tests",
     "pvlib/data/*": "examples; homerl reads the typical years in KEPT",
     "*/tests": "tests",
     "tests": "tests",
