@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[2]
 STARTED = time.monotonic()
 SECONDS = 570  # time limit of one process of a part
-QUICK = {"sft_8b_lora": 110, "rlve_8b_lora": 240, "sft_4b": 90}  # those of --quick: with 40 s for checks, in 8 minutes
+QUICK = {"sft_8b_lora": 140, "rlve_8b_lora": 240, "sft_4b": 90}  # those of --quick: with 30 s for checks, in 8.5 minutes
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # dense bf16 operations a second, by name
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "liger-kernel", "vllm")
 T = TypeVar("T")
@@ -26,13 +26,14 @@ T = TypeVar("T")
 class Machine:
     """The folder in which a part works, whether it uses tiny models on the CPU, and after how many seconds it is ended.
 
-    `trace` is the file for the profiled update, if it is kept.
+    `trace` is the file for the profiled update, if it is kept. `overrides` are of the recipes' keys, as on a command line.
     """
 
     folder: Path
     tiny: bool = False
     seconds: float = SECONDS
     trace: Path | None = None
+    overrides: tuple[str, ...] = ()
 
     @property
     def device(self) -> str:
@@ -55,6 +56,13 @@ class Machine:
 
         if not self.tiny:
             torch.cuda.reset_peak_memory_stats()
+
+    def wait(self) -> None:
+        """Wait for the device's work."""
+        import torch
+
+        if not self.tiny:
+            torch.cuda.synchronize()
 
     def flops(self) -> float | None:
         """The operations a second that the device is rated for; None if it is not known."""
@@ -91,7 +99,8 @@ def described(machine: Machine) -> dict[str, Any]:
     device = "cpu, tiny models" if machine.tiny else torch.cuda.get_device_name()
     packages = {name: found for name in PACKAGES if (found := installed(name))}
     date = time.strftime("%Y-%m-%d")
-    return {"device": device, "cores": os.cpu_count(), "date": date, "commit": commit(), "packages": packages}
+    about = {"device": device, "cores": os.cpu_count(), "date": date, "commit": commit(), "packages": packages}
+    return about | ({"overrides": list(machine.overrides)} if machine.overrides else {})
 
 
 def installed(package: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu import rlve
 from gpu.generate import generate
+from gpu.layers import layers
 from gpu.machine import Machine
 from gpu.scratch import scratch
 from gpu.sft import SFT
@@ -53,6 +54,7 @@ PARTS = {
     "sft_8b_lora": sft("sft_8b_lora", "Qwen3-8B"),
     "rlve_8b_lora": Part(rlve.ours, rlve.trl, sooner),
     "sft_4b": sft("sft_4b", "Qwen3-4B"),
+    "layers_8b": Part(layers),
     "generate_transformers": generation("transformers"),
     "generate_continuous": generation("continuous"),
     "generate_vllm": generation("vllm", needs="vllm"),

@@ -86,10 +86,10 @@ def main() -> None:
     parser.add_argument("--site", type=Path, default=Path.home() / "homerl_site", help="folder to unpack the bundle into")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/gpu")), help="folder of the results")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU: tries all but the GPU")
-    parser.add_argument("--quick", action="store_true", help="SFT and RLVE of Qwen3-8B, SFT of 4B, within 8 minutes; no TRL")
+    parser.add_argument("--quick", action="store_true", help="SFT and RLVE of Qwen3-8B, SFT of 4B, within 9 minutes; no TRL")
     parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")
     parser.add_argument("--check", action="store_true", help="check, and measure nothing")
-    asked = parser.parse_intermixed_args()
+    asked, overrides = parser.parse_known_intermixed_args()
     try:
         about = unpack(asked.bundle, asked.site)
     except ValueError as error:
@@ -98,7 +98,7 @@ def main() -> None:
     if failed := failing(about, asked.tiny, variables):
         sys.exit(f"homerl: nothing was measured. Failed: {', '.join(failed)}")
     if not asked.check:
-        sys.exit(measure(asked, variables))
+        sys.exit(measure(asked, overrides, variables))
 
 
 def environment(site: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +122,8 @@ def failing(about: Mapping[str, Any], tiny: bool, variables: Mapping[str, str]) 
     """
     if not passes("python", about, variables):
         return ["python"]
-    left_out = {"python"} | ({"torch", "vllm"} if tiny else set()) | (set() if "vllm" in about["lists"] else {"engine", "vllm"})
+    left_out = {"torch", "vllm"} if tiny else set()
+    left_out |= {"python"} if "vllm" in about["lists"] else {"python", "engine", "vllm"}
     names = [name for name in CHECKS if name not in left_out]
     with ThreadPoolExecutor(len(names)) as pool:  # a fresh machine reads its packages slowly
         passed = pool.map(lambda name: passes(name, about, variables), names)
@@ -143,7 +144,7 @@ def passes(name: str, about: Mapping[str, Any], variables: Mapping[str, str]) ->
     return False
 
 
-def measure(asked: argparse.Namespace, variables: Mapping[str, str]) -> int:
+def measure(asked: argparse.Namespace, overrides: list[str], variables: Mapping[str, str]) -> int:
     """Run the report and leave its JSON, the page, the logs and traces in the folder of results; return its exit status."""
     work = asked.out.absolute()
     work.mkdir(parents=True, exist_ok=True)
@@ -153,6 +154,7 @@ def measure(asked: argparse.Namespace, variables: Mapping[str, str]) -> int:
         page = Path(shutil.copy(page, work / page.name))
     command = [sys.executable, ROOT / "scripts/gpu_report", *asked.parts, "--out", report, "--page", page]
     command += [f"--{name}" for name in ("tiny", "quick", "trace") if getattr(asked, name)]
+    command += overrides
     done = subprocess.run(command, env=dict(variables))
     traces = report.parent.rglob("*.trace.json.gz") if asked.trace else ()
     for path in filter(Path.exists, (report, page, *traces)):

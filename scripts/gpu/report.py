@@ -27,16 +27,16 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_report.json"))
     parser.add_argument("--page", type=Path, help="page to write the results to; docs/gpu.md unless --tiny is given")
-    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} within 8 minutes, without TRL's sides")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} within 9 minutes, without TRL's sides")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
     parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")
     parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--side", choices=SIDES, default="ours", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help=argparse.SUPPRESS)
-    asked = parser.parse_intermixed_args()
+    asked, overrides = parser.parse_known_intermixed_args()
     folder = asked.out.absolute().parent / f"{asked.out.stem}_files"
     trace = folder / f"{result_of(asked.only, asked.side)}.trace.json.gz" if asked.only and asked.trace else None
-    machine = Machine(folder, asked.tiny, asked.seconds, trace)
+    machine = Machine(folder, asked.tiny, asked.seconds, trace, tuple(overrides))
     machine.folder.mkdir(parents=True, exist_ok=True)
     if asked.only:
         machine.keep(result_of(asked.only, asked.side), measured(PARTS[asked.only], asked.side, machine))
@@ -69,7 +69,7 @@ def in_order(parts: Iterable[str], quick: bool) -> list[tuple[str, str]]:
 def begun(out: Path, about: dict[str, Any]) -> dict[str, Any]:
     """The report so far, if it is of the same device, commit and packages: parts can be measured one by one."""
     before = json.loads(out.read_text()) if out.exists() else {}
-    same = all(before.get(key) == about[key] for key in ("device", "commit", "packages"))
+    same = all(before.get(key) == about.get(key) for key in ("device", "commit", "packages", "overrides"))
     return (before if same else {}) | about
 
 
@@ -101,6 +101,7 @@ def run_side(part: str, side: str, asked: argparse.Namespace, machine: Machine) 
     result.unlink(missing_ok=True)
     command = [sys.executable, str(ROOT / "scripts/gpu_report"), "--only", part, "--side", side, "--out", str(asked.out)]
     command += ["--seconds", str(seconds), *(f"--{name}" for name in ("tiny", "trace") if getattr(asked, name))]
+    command += machine.overrides
     with log.open("w") as words, subprocess.Popen(command, stdout=words, stderr=words, start_new_session=True) as child:
         try:
             ended = f"exit status {status}" if (status := child.wait(seconds)) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,20 @@ TINY_FLYWHEEL = [
 ]  # fmt: skip
 
 
-def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any) -> Any:
-    """A shipped recipe with other weights and changed sections, and with everything off that needs a network."""
+def shipped(name: str) -> Any:
+    """A shipped recipe as it is."""
     from homerl.recipe.load import load
+    from homerl.run.recipe import KINDS
+
+    data, _ = load(ROOT / f"recipes/{name}.yaml")
+    return KINDS[data["run"]].model_validate(data)
+
+
+def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any) -> Any:
+    """A shipped recipe with other weights and changed sections, and with everything off that needs a network. The machine's
+    overrides come last.
+    """
+    from homerl.recipe.load import load, parse_overrides
     from homerl.run.recipe import KINDS
 
     data, _ = load(ROOT / f"recipes/{name}.yaml")
@@ -34,6 +46,8 @@ def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any)
     data["model"] |= {"name": str(model), "dtype": machine.pick("bfloat16", "float32")}
     for key, value in sections.items():
         data[key] = {**data.get(key, {}), **value} if isinstance(value, dict) else value
+    for (*above, last), value in parse_overrides(machine.overrides):
+        reduce(lambda inner, key: inner.setdefault(key, {}), above, data)[last] = value
     return KINDS[data["run"]].model_validate(data)
 
 

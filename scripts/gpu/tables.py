@@ -42,7 +42,7 @@ def figures_table(ours: dict[str, Any], trl: dict[str, Any]) -> Table:
 def _flat(side: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """The figures of a side, with those of its parts as `part.name`."""
     for key, value in side.items():
-        if above or key not in APART:
+        if key != "kernels" and (above or key not in APART):
             yield from _flat(value, f"{above}{key}.") if isinstance(value, dict) else [(above + key, value)]
 
 

@@ -117,7 +117,7 @@ class Watch:
 
     def end_update(self, vocabulary: int) -> bool:
         """An update has ended. Returns whether there is another, and time for it."""
-        self._wait()
+        self.machine.wait()
         now = time.perf_counter()
         if self._profiling:
             self._profiling.close()
@@ -144,16 +144,10 @@ class Watch:
             return
         from torch.profiler import ProfilerActivity, profile
 
-        self._wait()
+        self.machine.wait()
         activities = [ProfilerActivity.CPU, *([] if self.machine.tiny else [ProfilerActivity.CUDA])]
         self._profiler = self._profiling.enter_context(profile(activities=activities, record_shapes=True))
         self._profile_began = time.perf_counter()
-
-    def _wait(self) -> None:
-        import torch
-
-        if not self.machine.tiny:
-            torch.cuda.synchronize()
 
 
 class _Callback(TrainerCallback):

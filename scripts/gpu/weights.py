@@ -37,8 +37,8 @@ def random_model(machine: Machine, name: str) -> Path:
     return out
 
 
-def save_random(machine: Machine, shape: Any, out: Path) -> None:
-    """Save a model with random weights in half precision. It is made on the device, and its memory is freed after."""
+def random_layers(machine: Machine, shape: Any) -> Any:
+    """A Qwen3 model with random weights in half precision, made on the device."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -53,9 +53,16 @@ def save_random(machine: Machine, shape: Any, out: Path) -> None:
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device(machine.device):
-            Qwen3ForCausalLM(config).save_pretrained(out)
+            return Qwen3ForCausalLM(config)
     finally:
         torch.set_default_dtype(usual)
+
+
+def save_random(machine: Machine, shape: Any, out: Path) -> None:
+    """Save a model with random weights, and free its memory."""
+    import torch
+
+    random_layers(machine, shape).save_pretrained(out)
     gc.collect()
     if not machine.tiny:
         torch.cuda.empty_cache()

@@ -40,7 +40,7 @@ def on_device(values: np.ndarray, device: Any) -> torch.Tensor:
     return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
 
 
-@dataclass(frozen=True)
+@dataclass  # torch before 2.13 compiles anew for each value in the fields of a frozen one
 class Segments:
     """The segments of a row, for attention.
 

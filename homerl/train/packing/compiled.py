@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-VARIANTS = 32  # of a layer: first or not, with gradients or without, adapter on or off, training or not, by its attention
+VARIANTS = 32  # of a layer: with gradients or without, adapter on or off, training or not, by its attention
 
 
 class CompiledLayers:
@@ -26,7 +26,7 @@ class CompiledLayers:
         torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)
         layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
         self.plain = [(layer, layer.forward) for layer in layers]
-        self.fused = [(layer, torch.compile(layer.forward, dynamic=True, backend=backend)) for layer in layers]
+        self.fused = [(layer, _alike(torch.compile(layer.forward, dynamic=True, backend=backend))) for layer in layers]
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -36,6 +36,19 @@ class CompiledLayers:
             yield
         finally:
             _set(self.plain)
+
+
+def _alike(forward: Any) -> Any:
+    """The forward pass of a layer, in which the first layer is like the others: with adapters its input has no gradient, so
+    that it would be compiled by itself.
+    """
+
+    def call(hidden: torch.Tensor, *others: Any, **named: Any) -> Any:
+        if torch.is_grad_enabled() and not hidden.requires_grad:
+            hidden.requires_grad_()
+        return forward(hidden, *others, **named)
+
+    return call
 
 
 def _set(forwards: list[tuple[Any, Any]]) -> None:

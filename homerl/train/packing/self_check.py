@@ -24,8 +24,9 @@ from homerl.train.packing.trees import sorted_order
 
 Packed = Callable[[], AbstractContextManager[None]]
 MEMBERS = 2  # sequences that are compared
-# mean difference of log-probabilities, in nats: rounding stays a tenth of it, a convolution that leaks is ten times it
-IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.1, 0.02, 1e-3
+# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
+# the worst case: that of a trained model is a tenth of it
+IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
 
 
 @torch.no_grad()

@@ -77,6 +77,10 @@ class PackedUpdates:
         self.log = get_logger(__name__)
         attending = "the model's own" if alone else name
         self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
+        if self.kernel and compiled:
+            self.log.warning(
+                "layers are compiled in the first pass, which takes up to two minutes; model.compile: false does not"
+            )
         if alone:
             self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {alone}")
 
@@ -97,8 +101,8 @@ class PackedUpdates:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if self.kernel and not self.checked:
             module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-            attention = partial(self._attention, model)
-            refuse_mixing(module, sequences, self.kernel, attention, self.accelerator, self.half, self._in_shards)
+            packed = partial(packed_attention, *configs_of(model))  # layers as they are: compiling takes a while
+            refuse_mixing(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
             self.checked = True
         model.train()
         while True:

@@ -37,6 +37,20 @@ def made(family: str, **sizes: Any) -> Any:
     return model
 
 
+@pytest.mark.long
+def test_rounding_to_bfloat16_in_36_layers_of_random_weights_is_not_taken_for_mixing():
+    sizes = {"vocab_size": 20_000, "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 36, "head_dim": 64}
+    sizes |= {"num_attention_heads": 8, "num_key_value_heads": 4, "initializer_range": 0.0566}  # amplifies as Qwen3-8B's
+    torch.manual_seed(0)
+    model, ids = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen3", **sizes)), torch.randint(20_000, (1, 128))
+    with torch.no_grad():
+        rounded = model.bfloat16()(ids).logits[0].float().log_softmax(-1)
+        exact = model.float()(ids).logits[0].log_softmax(-1)
+    drawn = torch.distributions.Categorical(logits=exact).sample()[:, None]
+    gap = (exact.gather(1, drawn) - rounded.gather(1, drawn)).abs().mean().item()
+    assert gap > 0.02 and 2**0.5 * gap < self_check.IN_16_BITS  # two that are rounded, each in its own way
+
+
 def alone(model: Any, one: TokenSequence) -> torch.Tensor:
     """The log-probabilities of a sequence's targets, by the model's own logits."""
     every = model(input_ids=torch.tensor(one.ids)[None], use_cache=False).logits[0].log_softmax(-1)

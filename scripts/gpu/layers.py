@@ -1,0 +1,86 @@
+"""Updates of Qwen3-8B with adapters by the ways to run its layers: as they are, compiled, and with Liger's kernels.
+
+One model with random weights makes all of them, without a recipe, a data set or a disk, so that the part takes two minutes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gpu.machine import Machine
+from gpu.weights import random_layers
+
+TOKENS, SEQUENCES = 8192, 20  # of a row
+UPDATES = {"plain": 4, "compiled": 7, "liger": 6}  # the first warms up, and compiles
+
+
+def layers(machine: Machine) -> dict[str, Any]:
+    """For each way: seconds of the first update and of the fastest, its tokens a second, and where those of one more go."""
+    from peft import get_peft_model
+    from trl.trainer.utils import add_fused_lm_head
+
+    from gpu.shipped import shipped
+    from homerl.train.adapted import fuse, peft_config
+    from homerl.train.packing.compiled import CompiledLayers
+
+    base = random_layers(machine, machine.shape("Qwen3-8B"))
+    add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
+    model, found = get_peft_model(base, peft_config(shipped("sft_8b_lora").model)), {}
+    for way in UPDATES if not machine.tiny else ("plain", "compiled"):
+        if way == "liger":
+            fuse(base)  # last, since it cannot be undone
+        compiled = CompiledLayers(model, machine.pick("inductor", "eager")) if way == "compiled" else None
+        found[way] = _updates(machine, model, compiled, UPDATES[way])
+        machine.keep("layers_8b", found)
+    return found
+
+
+def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[str, Any]:
+    """Time updates on random dialogues, of which the second half is trained."""
+    import numpy as np
+    import torch
+    from accelerate import Accelerator
+
+    from homerl.train.packing.passes import Budget
+    from homerl.train.packing.rows import TokenSequence
+    from homerl.train.packing.updates import PackedUpdates
+
+    state = Accelerator(cpu=machine.tiny, mixed_precision=machine.pick("bf16", "no"))
+    budget = Budget(2 * TOKENS, 2 * TOKENS)
+    updates = PackedUpdates(state, budget, "auto", half=not machine.tiny, compiled=compiled)
+    trained = [part for part in model.parameters() if part.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=not machine.tiny)
+    size, vocabulary, random = machine.pick(TOKENS, 400) // SEQUENCES, model.config.vocab_size, np.random.default_rng(0)
+
+    def update() -> tuple[int, float]:
+        sizes = random.integers(size * 6 // 7, size * 8 // 7, SEQUENCES)
+        texts = [TokenSequence.of(random.integers(0, vocabulary, n).tolist(), np.arange(n // 2, n)) for n in sizes]
+        machine.wait()
+        begin = time.perf_counter()
+        updates.train(model, texts, lambda members, scored: (-scored.logps.mean(), scored.logps.new_zeros(1)))
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        machine.wait()
+        return int(sizes.sum()), time.perf_counter() - begin
+
+    _, first = update()
+    tokens, seconds = min((update() for _ in range(count - 1)), key=lambda timed: timed[1])
+    return {
+        "first_seconds": first, "seconds_per_update": seconds, "tokens_per_second": tokens / seconds,
+        "peak_gb": machine.peak_gb(),
+    } | _profiled(machine, model, update)  # fmt: skip
+
+
+def _profiled(machine: Machine, model: Any, update: Any) -> dict[str, Any]:
+    """Where the time of one more update goes."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from gpu.breakdown import annotated, breakdown, events
+
+    activities = [ProfilerActivity.CPU, *([] if machine.tiny else [ProfilerActivity.CUDA])]
+    with annotated(model), profile(activities=activities, record_shapes=True) as profiler:
+        _, seconds = update()
+    spent = breakdown(events(profiler), seconds, model.config.vocab_size)
+    return {"busy_seconds": spent.busy, "by_group": spent.groups, "kernels": spent.kernels}
