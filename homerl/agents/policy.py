@@ -4,7 +4,7 @@ Invariants:
 - Token ids go in and token ids come out. Sampled tokens are never tokenised again.
 - Every sampled token keeps its id, its log-probability and the version of the policy. All other tokens are masked, and
   sampled ones that are not to be learnt.
-- A ledger ends with the end-of-turn id; it is added, and masked, if a sample was cut at its limit.
+- A ledger ends with the end-of-turn id; it is added, and masked, if a sample was truncated at its limit.
 - One `PolicyAgent` plays one episode. Agents share an engine.
 """
 
@@ -50,7 +50,7 @@ class TokenLedger:
 
     `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
     episode from which this one was forked, and are part of the prompt; they are empty for the steps of another agent.
-    `cut` are those of the other spans that ended at the limit of tokens, without an end of turn, and `thoughts` is the
+    `truncated` are those of the other spans that ended at the limit of tokens, without an end of turn, and `thoughts` is the
     number of the tokens sampled here that are thoughts.
     """
 
@@ -61,7 +61,7 @@ class TokenLedger:
     spans: list[tuple[int, int]] = field(default_factory=list)
     prompt_length: int = 0
     shared: int = 0
-    cut: list[tuple[int, int]] = field(default_factory=list)
+    truncated: list[tuple[int, int]] = field(default_factory=list)
     thoughts: int = 0
 
     def fork(self) -> TokenLedger:
@@ -76,19 +76,19 @@ class TokenLedger:
             self.prompt_length = len(self.ids)
 
     def wrote(self, sample: Sample, end: int, unlearnt: Sequence[range] = ()) -> None:
-        """Add a sample, masked at its places `unlearnt`. If it was cut, a masked end-of-turn id follows."""
+        """Add a sample, masked at its places `unlearnt`. If it was truncated, a masked end-of-turn id follows."""
         start = len(self.ids)
         self._extend(sample.ids, sample.logprobs, 1, sample.version)
         for at in chain.from_iterable(unlearnt):
             self.mask[start + at] = 0
         self.spans.append((start, len(self.ids)))
         if not sample.ids or sample.ids[-1] != end:
-            self.cut.append(self.spans[-1])
+            self.truncated.append(self.spans[-1])
             self._extend([end], [0.0], 0, -1)
 
-    def mask_cut(self) -> None:
-        """Mask the samples that were cut."""
-        for start, stop in self.cut:
+    def mask_truncated(self) -> None:
+        """Mask the samples that were truncated."""
+        for start, stop in self.truncated:
             self.mask[start:stop] = [0] * (stop - start)
 
     def settle(self, end: int) -> None:
@@ -110,13 +110,13 @@ class PolicyAgent:
     name = "policy"
 
     def __init__(
-        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, made: int = 0, longest: int | None = None,
+        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, prefix_steps: int = 0, longest: int | None = None,
         thoughts: Thoughts = "kept",
     ) -> None:  # fmt: skip
-        """The first `made` steps of the episode are another agent's; `longest` is the most tokens that the model takes."""
+        """The first `prefix_steps` of the episode are another agent's; `longest` is the most tokens that the model takes."""
         self.engine, self.tokenizer, self.max_tokens, self.longest = engine, tokenizer, max_tokens, longest
         self.thoughts: Thoughts = thoughts
-        self.ledger = TokenLedger(spans=[(0, 0)] * made, shared=made)
+        self.ledger = TokenLedger(spans=[(0, 0)] * prefix_steps, shared=prefix_steps)
         self._read = 0
 
     def fork(self, engine: Engine) -> PolicyAgent:

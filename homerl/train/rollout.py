@@ -41,13 +41,13 @@ Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a bluep
 @dataclass(frozen=True)
 class Rollout:
     """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
-    name. The first `made` steps are the expert's (`prefixes`), which the policy only read.
+    name. The first `prefix_steps` are the expert's (`prefixes`), which the policy only read.
     """
 
     trajectory: Trajectory
     ledger: TokenLedger
     fork: Fork | None = None
-    made: int = 0
+    prefix_steps: int = 0
 
     @property
     def rewards(self) -> list[float]:
@@ -62,7 +62,7 @@ class Rollout:
     @property
     def credit_input(self) -> CreditInput:
         """What a credit mode needs to know of the rollout."""
-        own = slice(self.made, None)
+        own = slice(self.prefix_steps, None)
         decisions = [step.decision for step in self.trajectory.steps[own]]
         return CreditInput(self.rewards[own], self.trajectory.outcome.counts, decisions, self.fork)
 
@@ -77,8 +77,8 @@ class Opening:
 
 @dataclass(frozen=True)
 class Player:
-    """Plays blueprints with everything that a rollout needs. With `masks_cut`, samples that were cut at their limit have no
-    loss.
+    """Plays blueprints with everything that a rollout needs. With `mask_truncated`, samples that were truncated at their
+    limit have no loss.
     """
 
     engine: TrainedEngine
@@ -88,7 +88,7 @@ class Player:
     weights: RewardWeights
     max_tokens: int
     thoughts: Thoughts = "kept"
-    masks_cut: bool = False
+    mask_truncated: bool = False
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
@@ -133,19 +133,19 @@ class Player:
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
-        if self.masks_cut:
-            agent.ledger.mask_cut()
+        if self.mask_truncated:
+            agent.ledger.mask_truncated()
         begun = time.perf_counter()
-        made = len(opening.episode.steps) if opening.agent is None else 0
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, made=made)
+        prefix_steps = len(opening.episode.steps) if opening.agent is None else 0
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, prefix_steps=prefix_steps)
         self.waiting.rewarding += time.perf_counter() - begun
         return rollout
 
     def _agent(self, opening: Opening, engine: Engine) -> PolicyAgent:
         if opening.agent is not None:
             return opening.agent.fork(engine)
-        made = len(opening.episode.steps)
-        return PolicyAgent(engine, self.tokenizer, self.max_tokens, made, thoughts=self.thoughts)
+        prefix_steps = len(opening.episode.steps)
+        return PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Supply:
         for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
-            from_start = [played for played in rollouts if not played.made]
+            from_start = [played for played in rollouts if not played.prefix_steps]
             tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
             if self.settings.distill or teaches([rollout.credit_input for rollout in rollouts]):
                 break
@@ -147,13 +147,13 @@ class Supply:
         self.curriculum.learn(result for report in reports for result in report.tried)
         played_rows = [row["played"] for row in batch.rows]
         batch.credit = [
-            [0.0] * row["made"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
+            [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
         ]
         flat = [not teaches(group) for group in in_groups(played_rows, self.settings.group)]
         first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
         batch.shares = {
             "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
-            "curriculum/prefixed": sum(row["made"] > 0 for row in batch.rows) / self.slots,
+            "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip
         return batch
@@ -193,14 +193,14 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
     trajectory = rollout.trajectory
     return {
         "played": rollout.credit_input,
-        "made": rollout.made,
+        "prefix_steps": rollout.prefix_steps,
         "seed": seed,
         "success": trajectory.success,
         "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],
         "lengths": rollout.lengths[: len(trajectory.steps)],
         "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
-        "cut_samples": len(rollout.ledger.cut),
+        "truncated_samples": len(rollout.ledger.truncated),
         "thoughts": rollout.ledger.thoughts,
         "outcome": str(trajectory.outcome),
         "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
@@ -225,14 +225,14 @@ def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, fl
 
 def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """What the policy's own steps earned a rollout, in all (`reward`) and by part (`rewards/PART/...`): the mean and the
-    sample deviation; how many tokens it sampled; and the share of its samples that were cut at `max_tokens`.
+    sample deviation; how many tokens it sampled; and the share of its samples that were truncated at `max_tokens`.
     """
-    earned = {name: [fsum(parts[name] for parts in row["parts"][row["made"] :]) for row in rows] for name in PARTS}
+    earned = {name: [fsum(parts[name] for parts in row["parts"][row["prefix_steps"] :]) for row in rows] for name in PARTS}
     lengths = [sum(row["lengths"]) for row in rows]
     figures = {"completions/mean_length": fmean(lengths)}
     figures |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
     samples = max(1, sum(row["samples"] for row in rows))
-    figures["completions/clipped_ratio"] = sum(row["cut_samples"] for row in rows) / samples
+    figures["completions/clipped_ratio"] = sum(row["truncated_samples"] for row in rows) / samples
     for name, values in earned.items():
         figures |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
     totals = [fsum(values) for values in zip(*earned.values(), strict=True)]
@@ -251,7 +251,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in rows:
         outcomes[row["outcome"]] += 1
-        for index, parts in enumerate(row["parts"][row["made"] :], row["made"]):
+        for index, parts in enumerate(row["parts"][row["prefix_steps"] :], row["prefix_steps"]):
             for name, value in parts.items():
                 by_step[name, index].append(value)
     return {

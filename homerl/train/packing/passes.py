@@ -72,7 +72,7 @@ def split(sequences: Sequence[Ids], budget: Budget) -> Split:
     order = sorted_order(sequences)
     sizes, shared = _sizes([sequences[i] for i in order])
     own = list(accumulate((size - common for size, common in zip(sizes, shared, strict=True)), initial=0))
-    best, cut = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
+    best, begin = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
     for end in range(1, len(order) + 1):
         for start in range(end - 1, -1, -1):
             tokens = own[end] - own[start] + shared[start]
@@ -82,10 +82,10 @@ def split(sequences: Sequence[Ids], budget: Budget) -> Split:
                 continue
             cost = best[start] + budget.cost(tokens)
             if cost < best[end]:
-                best[end], cut[end] = cost, start
+                best[end], begin[end] = cost, start
     passes, end = [], len(order)
     while end:
-        start = cut[end]
+        start = begin[end]
         passes.append((own[end] - own[start] + shared[start], order[start:end]))
         end = start
     passes.sort(key=lambda one: -one[0])

@@ -71,7 +71,7 @@ class PackedUpdates:
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if alone else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = self.made = self.halvings = 0
+        self.forwarded = self.unique = self.passes = self.updates = self.halvings = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
@@ -115,12 +115,12 @@ class PackedUpdates:
 
     def take(self) -> dict[str, float]:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
-        made = max(1, self.made)
+        updates = max(1, self.updates)
         means = {
-            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": self.forwarded / made,
-            "packing/passes": self.passes / made,
+            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": self.forwarded / updates,
+            "packing/passes": self.passes / updates,
         }  # fmt: skip
-        self.forwarded = self.unique = self.passes = self.made = 0
+        self.forwarded = self.unique = self.passes = self.updates = 0
         return means
 
     @torch.no_grad()
@@ -193,7 +193,7 @@ class PackedUpdates:
         self.forwarded += sum(tokens for *_, tokens in done)
         self.unique += unique
         self.passes += sum(tokens > 0 for *_, tokens in done)
-        self.made += 1
+        self.updates += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
     def _take_measure(self) -> None:

@@ -50,12 +50,12 @@ def group(model, tokenizer, long_blueprint):
 
 def test_a_group_shares_the_experts_steps_and_samples_the_rest(group, tokenizer):
     rollouts = group(Prefix("last", "a"))
-    made = rollouts[0].made
-    assert made >= 1 and {rollout.made for rollout in rollouts} == {made}
+    first = rollouts[0].prefix_steps
+    assert first >= 1 and {rollout.prefix_steps for rollout in rollouts} == {first}
     for rollout in rollouts:
-        assert rollout.trajectory.steps[:made] == rollouts[0].trajectory.steps[:made]
-        assert rollout.lengths[:made] == [0] * made and all(rollout.lengths[made:])
-        assert len(rollout.credit_input.rewards) == len(rollout.trajectory.steps) - made
+        assert rollout.trajectory.steps[:first] == rollouts[0].trajectory.steps[:first]
+        assert rollout.lengths[:first] == [0] * first and all(rollout.lengths[first:])
+        assert len(rollout.credit_input.rewards) == len(rollout.trajectory.steps) - first
         assert first_difference(rollout.trajectory, restored) is None
     assert len({tuple(rollout.ledger.ids) for rollout in rollouts}) > 1
 
@@ -63,7 +63,7 @@ def test_a_group_shares_the_experts_steps_and_samples_the_rest(group, tokenizer)
 def test_the_prompt_is_the_dialogue_so_far(group, tokenizer):
     rollout = group(Prefix("last", "a"))[0]
     messages = rollout.trajectory.messages
-    said = [i for i, message in enumerate(messages) if message["role"] == "assistant"][rollout.made]
+    said = [i for i, message in enumerate(messages) if message["role"] == "assistant"][rollout.prefix_steps]
     text = render_new(tokenizer, messages[:said], rollout.trajectory.tools, first=True)
     assert rollout.ledger.ids[: rollout.ledger.prompt_length] == encode(tokenizer, text)
 
@@ -71,7 +71,8 @@ def test_the_prompt_is_the_dialogue_so_far(group, tokenizer):
 def test_no_token_of_the_expert_is_trained_on(group):
     rollouts = group(Prefix("any", "b"))
     parts = [
-        (rollout, [9.0] * rollout.made + [1.0] * (len(rollout.trajectory.steps) - rollout.made)) for rollout in rollouts
+        (rollout, [9.0] * rollout.prefix_steps + [1.0] * (len(rollout.trajectory.steps) - rollout.prefix_steps))
+        for rollout in rollouts
     ]
     tokens = sampled_tokens(parts)
     assert np.all(tokens.advantages == 1.0) and tokens.counts == [sum(rollout.lengths) for rollout in rollouts]
@@ -79,12 +80,12 @@ def test_no_token_of_the_expert_is_trained_on(group):
 
 def test_what_the_expert_earned_is_in_no_metric(group):
     rollouts = group(Prefix("last", "a"))
-    made = rollouts[0].made
-    assert sum(sum(parts.values()) for parts in rollouts[0].trajectory.rewards[:made]) > 0
+    first = rollouts[0].prefix_steps
+    assert sum(sum(parts.values()) for parts in rollouts[0].trajectory.rewards[:first]) > 0
     rows = [rollout_summary(rollout, 0) for rollout in rollouts]
     figures = episode_metrics(rows) | reward_metrics(rows)
     steps = {int(name.rpartition("/")[2]) for name in figures if name.startswith("reward_by_step/")}
-    assert steps == set(range(made, max(len(rollout.trajectory.steps) for rollout in rollouts)))
+    assert steps == set(range(first, max(len(rollout.trajectory.steps) for rollout in rollouts)))
     earned = [sum(rollout.credit_input.rewards) for rollout in rollouts]
     assert figures["reward"] == pytest.approx(sum(earned) / len(earned))
 
