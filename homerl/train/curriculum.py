@@ -4,7 +4,7 @@ Invariants:
 - The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
 - A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
   counted.
-- Every group is drawn with the blueprints that replace it if it has no signal. So a replacement depends on the group and
+- Every group is drawn with the blueprints that replace it if it has zero variance. So a replacement depends on the group and
   on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
 - Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
 """

@@ -160,7 +160,7 @@ class DistillSettings(Model):
 
 
 class CurriculumSettings(Model):
-    """The order of blueprints, and how groups without a learning signal are replaced."""
+    """The order of blueprints, and how groups of zero variance are replaced (dynamic sampling)."""
 
     by: Literal["none", "difficulty", "success"] = Field(
         "none",
@@ -172,7 +172,7 @@ class CurriculumSettings(Model):
         description="Folder of a synthesis of the same blueprints, whose success rates are the measure of `difficulty`.",
     )
     refill: int = Field(
-        0, ge=0, description="Most times that a group whose rollouts teach nothing is replaced by one of another blueprint."
+        0, ge=0, description="Most times that a group of zero variance is replaced by one of another blueprint."
     )
     temperature: float | None = Field(
         None,
@@ -260,7 +260,7 @@ class LossSettings(Model):
         None, description="Which rollouts are left out for their importance ratio; null is none."
     )
     curriculum: CurriculumSettings = Field(
-        CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
+        CurriculumSettings(), description="Which blueprints come when, and what becomes of a group of zero variance."
     )
     distill: DistillSettings | None = Field(
         None, description="A teacher who judges the tokens that the policy samples; null is none."

@@ -40,7 +40,7 @@ from homerl.train.common import (
     reporters,
     with_kernels,
 )  # fmt: skip
-from homerl.train.credit.registry import in_groups, kept
+from homerl.train.credit.registry import in_groups, valid
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.distill import distilled, teacher_of
 from homerl.train.engines.registry import engine_of
@@ -300,7 +300,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         group, rows = self.recipe.rlve.group, batch.rows
         played = [row["played"] for row in rows]
         returns = [sum(p.rewards) for p in played]
-        compared = [one for each in in_groups(played, group) for one in kept(each)]
+        compared = [one for each in in_groups(played, group) for one in valid(each)]
         signal = UpdateSignal(batch.credit, [row["lengths"] for row in rows], returns, compared, group)
         parts = part_metrics(rows, self.recipe.blueprints.recipe)
         metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.shares

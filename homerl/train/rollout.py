@@ -63,8 +63,8 @@ class Rollout:
     def credit_input(self) -> CreditInput:
         """What a credit mode needs to know of the rollout."""
         own = slice(self.prefix_steps, None)
-        decisions = [step.decision for step in self.trajectory.steps[own]]
-        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, decisions, self.fork)
+        states = [step.decision for step in self.trajectory.steps[own]]
+        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, states, self.fork)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from homerl.terminal.endings import Stopped
+from homerl.train.credit.common import TOLERANCE
 from homerl.train.recipe import SentinelSettings
-
-NOTHING = 1e-9  # advantages below this are rounding errors of zero
 
 
 class SignalLost(Stopped):
@@ -30,20 +29,20 @@ class SignalLost(Stopped):
 class UpdateSignal:
     """The data of one update, over the rollouts of all ranks; inner lists are indexed by step.
 
-    `kept` tells which rollouts are compared with others of their group. The rest are left out, and so are groups of which
-    fewer than two are kept; the share of these is reported.
+    `valid` tells which rollouts are compared with others of their group. The rest are left out, and so are groups of which
+    fewer than two are valid; the share of these is reported.
     """
 
     advantages: Sequence[Sequence[float]]
     lengths: Sequence[Sequence[int]]
     returns: Sequence[float]
-    kept: Sequence[bool]
+    valid: Sequence[bool]
     group: int
 
     def compared(self) -> np.ndarray:
         """A boolean for each rollout, of shape (groups, group): whether it is compared with another."""
-        kept = np.array(self.kept, dtype=bool).reshape(-1, self.group)
-        return kept & (kept.sum(axis=1, keepdims=True) > 1)
+        valid = np.array(self.valid, dtype=bool).reshape(-1, self.group)
+        return valid & (valid.sum(axis=1, keepdims=True) > 1)
 
     def metrics(self) -> dict[str, float]:
         """The shares of zero advantages, the advantage mass and the sampled tokens by step index, and the spread of
@@ -54,7 +53,7 @@ class UpdateSignal:
         for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
             for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
                 tokens[index] += length
-                zero[index] += length * (abs(advantage) < NOTHING)
+                zero[index] += length * (abs(advantage) < TOLERANCE)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
         figures = {

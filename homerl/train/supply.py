@@ -4,9 +4,9 @@ Invariants:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
-- A group without signal (the returns of those that count do not vary, and there is no teacher) is replaced as soon as its
-  last episode ends, by the next of the blueprints that it was drawn with. A group that is still without signal has advantage
-  0, so only a KL term or an entropy bonus trains on it.
+- A group of zero variance (the returns of those that count are equal) is replaced as soon as its last episode ends, by the
+  next of the blueprints that it was drawn with, unless there is a teacher. A group that still has zero variance has
+  advantage 0, so only a KL term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 from homerl.play.beside import begin_group
 from homerl.play.situation import Blueprint
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, in_groups, mode_of, rule_of, teaches
+from homerl.train.credit.registry import assign, has_variance, in_groups, mode_of, rule_of
 from homerl.train.curriculum import Curriculum, Draw
 from homerl.train.forks import play_forked
 from homerl.train.prefixes import Verified, prefix_of
@@ -118,7 +118,7 @@ class Supply:
         return list(await asyncio.gather(*map(self.play_group, draws)))
 
     async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
-        """Play a group, and replace it while it has no signal. `begins` is called before each."""
+        """Play a group, and replace it while it has zero variance. `begins` is called before each."""
         tried: list[tuple[int, bool]] = []
         begin_group()
         for replaced, seed in enumerate(draw.seeds):
@@ -126,7 +126,7 @@ class Supply:
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
             tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
-            if self.settings.distill or teaches([rollout.credit_input for rollout in rollouts]):
+            if self.settings.distill or has_variance([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(tried))
 
@@ -149,10 +149,10 @@ class Supply:
         batch.credit = [
             [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
         ]
-        flat = [not teaches(group) for group in in_groups(played_rows, self.settings.group)]
-        first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
+        left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
+        first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
         batch.shares = {
-            "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
+            "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip

@@ -172,7 +172,7 @@ def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> 
     else:
         episodes, forks = [play(task, policy, rng) for _ in range(GROUP)], [None] * GROUP
     states = [[repr(state) for state in episode.states[: len(episode.actions)]] for episode in episodes]
-    group = [CreditInput(e.rewards, decisions=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
+    group = [CreditInput(e.rewards, states=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
     return episodes, rule(mode)(group)
 
 

@@ -11,7 +11,7 @@ from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
 from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.registry import assign, kept, mode_of, rule_of, teaches
+from homerl.train.credit.registry import assign, has_variance, mode_of, rule_of, valid
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import Values, state_credit
@@ -140,7 +140,7 @@ def test_steps_that_no_other_member_reached_are_counted():
 def test_a_forked_group_is_dropped_whole():
     root, sibling = CreditInput([1.0, 0.0]), CreditInput([1.0, 1.0], fork=Fork(0, 1))
     spoilt = CreditInput([0.0], counts=False)
-    assert kept([root, sibling]) == [True, True] and kept([root, sibling, spoilt]) == [False] * 3
+    assert valid([root, sibling]) == [True, True] and valid([root, sibling, spoilt]) == [False] * 3
 
 
 def test_groups_may_straddle_ranks():
@@ -291,12 +291,12 @@ def test_branch_credit_is_unbiased():
 
 
 def credit_inputs(group, states) -> list[CreditInput]:
-    return [CreditInput(row, decisions=names) for row, names in zip(group, states, strict=True)]
+    return [CreditInput(row, states=names) for row, names in zip(group, states, strict=True)]
 
 
 def test_a_states_value_is_that_of_others_shrunk_to_their_mean_at_the_index():
     group = credit_inputs([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]], [["a", "b"], ["a", "c"], ["a", "b"]])
-    values = Values(group, shrink=1.0)
+    values = Values(group, shrinkage=1.0)
     # others of rollout 0: in a (0, 2), at index 0 the same; in b at index 1 (1,), by index (0, 1)
     assert values.at(0, 0, "a", unmet=9.0) == 1.0
     assert values.at(0, 1, "b", unmet=9.0) == (1.0 + 0.5) / 2
@@ -307,16 +307,16 @@ def test_a_states_value_is_that_of_others_shrunk_to_their_mean_at_the_index():
 def test_state_credit_by_hand():
     """One reaches b and earns there, one reaches c and does not. With λ = 0 the first step is judged by where it led."""
     group = credit_inputs([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [["a", "b"], ["a", "c"], ["a", "b"], ["a", "c"]])
-    credit = state_credit(group, trace=0.0, shrink=0.0)
+    credit = state_credit(group, lam=0.0, shrinkage=0.0)
     assert credit[0] == pytest.approx([1 - 1 / 3, 0.0])  # V(a) of others: (0 + 1 + 0) / 3
     assert credit[1] == pytest.approx([0 - 2 / 3, 0.0])
 
 
 @given(GROUPS, st.randoms(use_true_random=False), st.floats(0, 8))
-def test_with_all_of_the_trace_state_credit_is_the_return_less_the_value(group, rng, shrink):
+def test_with_lambda_one_state_credit_is_the_return_less_the_value(group, rng, shrinkage):
     states = [[rng.choice("abc") for _ in row] for row in group]
-    given_, credit = credit_inputs(group, states), state_credit(credit_inputs(group, states), trace=1.0, shrink=shrink)
-    values = Values(given_, shrink=shrink)
+    given_, credit = credit_inputs(group, states), state_credit(credit_inputs(group, states), lam=1.0, shrinkage=shrinkage)
+    values = Values(given_, shrinkage=shrinkage)
     for i, row in enumerate(group):
         for t, value in enumerate(returns_to_go(row)):
             assert credit[i][t] == pytest.approx(value - values.at(i, t, states[i][t], unmet=value), abs=1e-9)
@@ -324,9 +324,9 @@ def test_with_all_of_the_trace_state_credit_is_the_return_less_the_value(group, 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(REWARDS, min_size=1, max_size=1), min_size=2, max_size=8), st.floats(0, 8), st.floats(0, 1))
-def test_of_one_step_from_one_state_state_credit_is_grpos(group, shrink, trace):
+def test_of_one_step_from_one_state_state_credit_is_grpos(group, shrinkage, lam):
     assume(varied(group))
-    credit = scaled(state_credit(credit_inputs(group, [["a"]] * len(group)), trace=trace, shrink=shrink))
+    credit = scaled(state_credit(credit_inputs(group, [["a"]] * len(group)), lam=lam, shrinkage=shrinkage))
     assert flat(credit) == pytest.approx(flat(trajectory_credit(group)), rel=1e-2, abs=1e-3)
 
 
@@ -335,7 +335,7 @@ def test_of_one_step_from_one_state_state_credit_is_grpos(group, shrink, trace):
 def test_of_states_that_never_recur_state_credit_is_that_of_the_index(group):
     """Leave-one-out has the factor n / (n - 1), by the number that reached the index."""
     apart = [[f"{i} {t}" for t in range(len(row))] for i, row in enumerate(group)]
-    credit = state_credit(credit_inputs(group, apart), trace=1.0, shrink=2.0)
+    credit = state_credit(credit_inputs(group, apart), lam=1.0, shrinkage=2.0)
     for t in range(max(map(len, group))):
         reached = [returns_to_go(row)[t] for row in group if len(row) > t]
         factor = len(reached) / (len(reached) - 1) if len(reached) > 1 else 0.0
@@ -343,7 +343,7 @@ def test_of_states_that_never_recur_state_credit_is_that_of_the_index(group):
         assert found == pytest.approx([factor * (value - np.mean(reached)) for value in reached], abs=1e-6)
 
 
-def test_state_credit_is_unbiased_with_all_of_the_trace():
+def test_state_credit_is_unbiased_with_lambda_one():
     """Two steps of two actions; the first decides the state. The mean of Σ A ∇log π over groups is n times ∇J."""
     rng, chance, n = np.random.default_rng(0), np.array([0.3, 0.6]), 4
     earned = np.array([[0.0, 1.0], [0.5, -0.5]])  # by first and second action
@@ -351,7 +351,7 @@ def test_state_credit_is_unbiased_with_all_of_the_trace():
     for _ in range(rounds):
         acted = (rng.random((n, 2)) < chance).astype(int)
         group = credit_inputs([[0.1, earned[a, b]] for a, b in acted], [["start", f"after {a}"] for a, _ in acted])
-        for (a, b), (first, second) in zip(acted, state_credit(group, trace=1.0, shrink=2.0), strict=True):
+        for (a, b), (first, second) in zip(acted, state_credit(group, lam=1.0, shrinkage=2.0), strict=True):
             total += np.array([first * (a - chance[0]), second * (b - chance[1])])
     mean = earned @ [1 - chance[1], chance[1]]
     slopes = (mean[1] - mean[0]) * chance[0] * (1 - chance[0])
@@ -359,14 +359,14 @@ def test_state_credit_is_unbiased_with_all_of_the_trace():
     assert total / rounds == pytest.approx(n * np.array([slopes, later]), abs=0.02)
 
 
-# what teaches nothing
+# groups without variance
 
 EQUAL = st.lists(st.tuples(st.lists(REWARDS, max_size=4), st.lists(st.sampled_from("abc"), min_size=5, max_size=5)),
                  min_size=2, max_size=5)  # rollouts of any ways, whose last reward makes their returns equal  # fmt: skip
 
 
 def equal_rollouts(shapes, total: float) -> list[CreditInput]:
-    return [CreditInput([*row, total - sum(row)], decisions=names[: len(row) + 1]) for row, names in shapes]
+    return [CreditInput([*row, total - sum(row)], states=names[: len(row) + 1]) for row, names in shapes]
 
 
 MODES = [{"credit": "trajectory"}, {"credit": "anchor"}, {"credit": "branch"}] + [
@@ -380,15 +380,15 @@ MODES = [{"credit": "trajectory"}, {"credit": "anchor"}, {"credit": "branch"}] +
 def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, total):
     """Whatever the ways, if all rollouts earn the same, every step's advantage is 0."""
     group = equal_rollouts(shapes, total)
-    assert not teaches(group)
+    assert not has_variance(group)
     rule = rule_of(RLVESettings(**keys))
     assert rule(group) == [[0.0] * len(played.rewards) for played in group]
-    better = CreditInput([*group[0].rewards[:-1], group[0].rewards[-1] + 1.0], decisions=group[0].decisions)
-    assert teaches([better, *group[1:]])
+    better = CreditInput([*group[0].rewards[:-1], group[0].rewards[-1] + 1.0], states=group[0].states)
+    assert has_variance([better, *group[1:]])
 
 
 def test_a_group_in_which_a_rollout_does_not_count_teaches_nothing():
-    assert not teaches(played([[1.0], [0.0]], [True, False]))
+    assert not has_variance(played([[1.0], [0.0]], [True, False]))
 
 
 def test_a_group_without_forks_is_refused():

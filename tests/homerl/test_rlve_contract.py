@@ -25,7 +25,7 @@ from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit.anchor import anchor_credit
 from homerl.train.credit.branch import branch_credit
-from homerl.train.credit.registry import teaches
+from homerl.train.credit.registry import has_variance
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import state_credit
@@ -109,8 +109,8 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 
 def anchored(group: list[Rollout]) -> list[list[float]]:
-    decisions = [[step.decision for step in r.trajectory.steps] for r in group]
-    return anchor_credit([r.rewards for r in group], decisions, weight=0.5)
+    states = [[step.decision for step in r.trajectory.steps] for r in group]
+    return anchor_credit([r.rewards for r in group], states, weight=0.5)
 
 
 def valued(group: list[Rollout]) -> list[list[float]]:
@@ -126,7 +126,7 @@ def of_rewards(rule: Callable) -> Callable:
 
 
 def unless_flat(rule: Callable, group: list[Rollout]) -> list[list[float]]:
-    some = teaches([rollout.credit_input for rollout in group])
+    some = has_variance([rollout.credit_input for rollout in group])
     return rule(group) if some else [[0.0] * len(r.rewards) for r in group]
 
 

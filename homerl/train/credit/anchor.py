@@ -22,11 +22,11 @@ import numpy as np
 from pydantic import Field
 
 from envs.model import Model
-from homerl.train.credit.common import Steps, normalised, returns_to_go
+from homerl.train.credit.common import PerStep, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.trajectory import trajectory_credit
 
-Decisions = Sequence[Sequence[str]]
+States = Sequence[Sequence[str]]
 
 
 class AnchorKeys(Model):
@@ -37,12 +37,12 @@ class AnchorKeys(Model):
     )
 
 
-def anchor_credit(group: Steps, decisions: Decisions, weight: float = 1.0) -> list[list[float]]:
-    """Advantages by rollout and step. `decisions[i][t]` names the state of step t of rollout i; `weight` is ω."""
+def anchor_credit(group: PerStep, states: States, weight: float = 1.0) -> list[list[float]]:
+    """Advantages by rollout and step. `states[i][t]` names the state of step t of rollout i; `weight` is ω."""
     credit = trajectory_credit(group)
     returns = [returns_to_go(rewards) for rewards in group]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for i, row in enumerate(decisions):
+    for i, row in enumerate(states):
         for t, state in enumerate(row):
             places[state].append((i, t))
     for same in places.values():
@@ -52,7 +52,7 @@ def anchor_credit(group: Steps, decisions: Decisions, weight: float = 1.0) -> li
     return credit
 
 
-def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
+def recurrence(groups: Sequence[States]) -> dict[str, float]:
     """`coverage`: the share of steps whose state recurs. `singletons`: the share of states that occur once."""
     counts = [Counter(state for row in group for state in row) for group in groups]
     steps = sum(count.total() for count in counts)
@@ -74,12 +74,12 @@ class AnchorCredit(CreditMode):
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
         """Advantages of the trajectory plus those of the state."""
-        rewards, decisions = [played.rewards for played in group], [played.decisions for played in group]
-        return anchor_credit(rewards, decisions, settings.anchor_weight)
+        rewards, states = [played.rewards for played in group], [played.states for played in group]
+        return anchor_credit(rewards, states, settings.anchor_weight)
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
         """How often states recur."""
-        return recurrence([[played.decisions for played in group] for group in groups])
+        return recurrence([[played.states for played in group] for group in groups])
 
 
 MODE = AnchorCredit()

@@ -32,7 +32,7 @@ from typing import Any
 from pydantic import Field
 
 from envs.model import Model
-from homerl.train.credit.common import Steps, returns_to_go
+from homerl.train.credit.common import PerStep, returns_to_go
 from homerl.train.credit.contract import CreditMode, Fork, ForkPlan, Group
 
 
@@ -66,7 +66,7 @@ def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random
     return forks
 
 
-def branch_credit(group: Steps, forks: Sequence[Fork | None]) -> list[list[float]]:
+def branch_credit(group: PerStep, forks: Sequence[Fork | None]) -> list[list[float]]:
     """Advantages by rollout and step; 0 for the steps of a prefix that belongs to another rollout."""
     credit = [[0.0] * len(rewards) for rewards in group]
     below: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -82,7 +82,7 @@ def branch_credit(group: Steps, forks: Sequence[Fork | None]) -> list[list[float
     return credit
 
 
-def _grow(root: int, rewards: Sequence[float], returns: Steps, below: Mapping[int, Sequence[int]], credit: list) -> float:
+def _grow(root: int, rewards: Sequence[float], returns: PerStep, below: Mapping[int, Sequence[int]], credit: list) -> float:
     """Set the credit of the segments after a root's forks, from the end backwards; return Y of its first segment."""
     value, end, shares = 0.0, len(rewards), 1.0
     for step in below:

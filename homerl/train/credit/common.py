@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Steps = Sequence[Sequence[float]]
+PerStep = Sequence[Sequence[float]]  # numbers by rollout and step
 EPSILON = 1e-4  # as in TRL: bounds the advantages of a nearly constant group
-NOTHING = 1e-9  # smaller differences of returns are rounding errors of zero
+TOLERANCE = 1e-9  # smaller differences of returns, and smaller advantages, are rounding errors of zero
 
 
 def returns_to_go(rewards: Sequence[float]) -> list[float]:
@@ -18,12 +18,6 @@ def returns_to_go(rewards: Sequence[float]) -> list[float]:
         total += reward
         returns.append(total)
     return returns[::-1]
-
-
-def returns_vary(group: Steps) -> bool:
-    """Whether the returns of a group's rollouts vary."""
-    returns = [sum(rewards) for rewards in group]
-    return any(abs(value - returns[0]) > NOTHING for value in returns)
 
 
 def normalised(values: np.ndarray, pool: np.ndarray) -> np.ndarray:

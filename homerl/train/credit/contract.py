@@ -28,13 +28,13 @@ class Fork:
 class CreditInput:
     """What a credit mode needs to know of a rollout.
 
-    `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
+    `rewards` and `states` (hashes of the states that the agent decided from) have one entry for each step. `counts`
     is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start.
     """
 
     rewards: Sequence[float]
     counts: bool = True
-    decisions: Sequence[str] = ()
+    states: Sequence[str] = ()
     fork: Fork | None = None
 
 

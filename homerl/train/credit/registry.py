@@ -2,7 +2,7 @@
 
 Invariants: a mode is discovered by its file (see `homerl.train.credit`); a rollout that does not count (a fault of the
 user or a server) gets zeros, and the others of its group are compared without it; where rollouts are forked from each
-other, it excludes its whole group; a group whose returns do not vary gets zeros from every mode.
+other, it excludes its whole group; a group of zero variance gets zeros from every mode.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
-from homerl.train.credit.common import returns_vary
+from homerl.train.credit.common import TOLERANCE
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
 NOT_MODES = ("common", "contract", "registry", "values")
@@ -32,32 +32,33 @@ def mode_of(settings: Any) -> CreditMode:
 
 
 def rule_of(settings: Any) -> Rule:
-    """The rule of the recipe's mode, with the recipe's settings; zeros for a group that does not teach."""
+    """The rule of the recipe's mode, with the recipe's settings; zeros for a group of zero variance."""
     mode = mode_of(settings)
 
     def rule(group: Group) -> list[list[float]]:
-        if not teaches(group):
+        if not has_variance(group):
             return [[0.0] * len(played.rewards) for played in group]
-        compared = kept(group)
-        credit = iter(mode.rule([*compress(group, compared)], settings))
-        return [next(credit) if one else [0.0] * len(played.rewards) for played, one in zip(group, compared, strict=True)]
+        counted = valid(group)
+        credit = iter(mode.rule([*compress(group, counted)], settings))
+        return [next(credit) if one else [0.0] * len(played.rewards) for played, one in zip(group, counted, strict=True)]
 
     return rule
 
 
-def kept(group: Group) -> list[bool]:
-    """Which rollouts of a group are compared: those that count. Forks name each other by number, so all or none."""
+def valid(group: Group) -> list[bool]:
+    """Which rollouts of a group are compared. Forks name each other by number, so all or none."""
     if any(played.fork for played in group):
         return [all(played.counts for played in group)] * len(group)
     return [played.counts for played in group]
 
 
-def teaches(group: Group) -> bool:
-    """Whether a group has something to compare: the returns of its rollouts that count vary.
+def has_variance(group: Group) -> bool:
+    """Whether the returns of a group's rollouts that count vary, so that there is something to compare.
 
     Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
     """
-    return returns_vary([played.rewards for played in compress(group, kept(group))])
+    returns = [sum(played.rewards) for played in compress(group, valid(group))]
+    return any(abs(value - returns[0]) > TOLERANCE for value in returns)
 
 
 def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:

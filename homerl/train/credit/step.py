@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from envs.model import Model
-from homerl.train.credit.common import EPSILON, Steps, normalised, returns_to_go
+from homerl.train.credit.common import EPSILON, PerStep, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.values import state_credit
 
@@ -32,7 +32,7 @@ class StepKeys(Model):
     )
 
 
-def step_credit(group: Steps) -> list[list[float]]:
+def step_credit(group: PerStep) -> list[list[float]]:
     """A[i][t] = (G[i][t] - b_t) / (std + ε), with the mean b_t at the index; the deviation is that of all steps."""
     returns = [returns_to_go(rewards) for rewards in group]
     longest = max(map(len, returns))
@@ -42,14 +42,14 @@ def step_credit(group: Steps) -> list[list[float]]:
     return [normalised(row, pool).tolist() for row in centred]
 
 
-def siblings(groups: Sequence[Steps]) -> dict[str, float]:
+def siblings(groups: Sequence[PerStep]) -> dict[str, float]:
     """`alone`: the share of steps that are the only one of their group at their index, so that `index` gives them 0."""
     reached = [Counter(t for rewards in group for t in range(len(rewards))) for group in groups]
     steps = sum(count.total() for count in reached)
     return {"step/alone": sum(times == 1 for count in reached for times in count.values()) / max(1, steps)}
 
 
-def scaled(credit: Steps) -> list[list[float]]:
+def scaled(credit: PerStep) -> list[list[float]]:
     """Each advantage over (the deviation of all of them + ε). They are centred already, each state by its own value."""
     pool = [value for row in credit for value in row]
     deviation = float(np.std(pool, ddof=1)) if len(pool) > 1 else 0.0

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from homerl.train.credit.common import Steps, normalised
+from homerl.train.credit.common import PerStep, normalised
 from homerl.train.credit.contract import CreditMode, Group
 
 
-def trajectory_credit(group: Steps) -> list[list[float]]:
+def trajectory_credit(group: PerStep) -> list[list[float]]:
     """(R_i - mean R) / (std R + ε) for every step of rollout i. The deviation is the sample's (n - 1), as in TRL."""
     totals = np.array([sum(rewards) for rewards in group])
     return [[float(a)] * len(rewards) for a, rewards in zip(normalised(totals, totals), group, strict=True)]

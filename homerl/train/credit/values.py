@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from homerl.train.credit.common import returns_to_go
 from homerl.train.credit.contract import CreditInput, Group
 
-TRACE = 0.5  # λ: how much of what came after the next step counts, beside the value of the next state
-SHRINK = 4.0  # κ, in visits
+LAMBDA = 0.5  # λ: how much of what came after the next step counts, beside the value of the next state
+SHRINKAGE = 4.0  # κ, in visits
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Tally:
 class Values:
     """V for the states of a group."""
 
-    def __init__(self, group: Group, shrink: float = SHRINK) -> None:
-        self.shrink = shrink
+    def __init__(self, group: Group, shrinkage: float = SHRINKAGE) -> None:
+        self.shrinkage = shrinkage
         self.states: dict[str, Tally] = defaultdict(Tally)
         self.indices: dict[int, Tally] = defaultdict(Tally)
         for i, played in enumerate(group):
@@ -63,38 +63,38 @@ class Values:
         sum_state, visits = self.states[state].of_others(rollout) if state in self.states else (0.0, 0)
         sum_index, reached = self.indices[step].of_others(rollout) if step in self.indices else (0.0, 0)
         prior = sum_index / reached if reached else None
-        weight = self.shrink if prior is not None else 0.0
+        weight = self.shrinkage if prior is not None else 0.0
         if visits + weight == 0:
             return unmet if prior is None else prior
         return (sum_state + weight * (prior or 0.0)) / (visits + weight)
 
 
-def state_credit(group: Group, trace: float = TRACE, shrink: float = SHRINK) -> list[list[float]]:
+def state_credit(group: Group, lam: float = LAMBDA, shrinkage: float = SHRINKAGE) -> list[list[float]]:
     """Advantages by rollout and step, not yet scaled: generalized advantage estimation with V from siblings.
 
-    With δ_t = r_t + V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k λ^k δ_{t+k}; λ is `trace`. V after the end is 0.
+    With δ_t = r_t + V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k λ^k δ_{t+k}; λ is `lam`. V after the end is 0.
     λ = 1 gives G_t - V(s_t), which is unbiased whatever V is. A smaller λ trusts V for what comes later: less of the
     noise of later steps, and a bias as large as the error of V.
     """
-    values = Values(group, shrink)
-    return [_traced(i, played, values, trace) for i, played in enumerate(group)]
+    values = Values(group, shrinkage)
+    return [_gae(i, played, values, lam) for i, played in enumerate(group)]
 
 
-def _traced(rollout: int, played: CreditInput, values: Values, trace: float) -> list[float]:
+def _gae(rollout: int, played: CreditInput, values: Values, lam: float) -> list[float]:
     """A_t of one rollout."""
     states = zip(_states(played), returns_to_go(played.rewards), strict=True)
     known = [values.at(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
-    return list(_backwards(played.rewards, [*known, 0.0], trace))[::-1]
+    return list(_backwards(played.rewards, [*known, 0.0], lam))[::-1]
 
 
-def _backwards(rewards: Sequence[float], values: Sequence[float], trace: float) -> Iterable[float]:
+def _backwards(rewards: Sequence[float], values: Sequence[float], lam: float) -> Iterable[float]:
     """A_t from the last step to the first."""
     advantage = 0.0
     for t in range(len(rewards) - 1, -1, -1):
-        advantage = rewards[t] + values[t + 1] - values[t] + trace * advantage
+        advantage = rewards[t] + values[t + 1] - values[t] + lam * advantage
         yield advantage
 
 
 def _states(played: CreditInput) -> Sequence[str]:
     """The state of every step; its index if states are not known."""
-    return played.decisions or [f"step {t}" for t in range(len(played.rewards))]
+    return played.states or [f"step {t}" for t in range(len(played.rewards))]
