@@ -143,13 +143,13 @@ def refuse_other_words(name: str, tokenizer: Any) -> None:
 
 
 def distilled(
-    tokens: SampledTokens, counts: Sequence[bool], teacher: np.ndarray, policy: np.ndarray, settings: DistillSettings
+    tokens: SampledTokens, valid: Sequence[bool], teacher: np.ndarray, policy: np.ndarray, settings: DistillSettings
 ) -> tuple[SampledTokens, np.ndarray]:
     """The tokens with the advantages that the teacher makes of them; and the sum of gaps and the number of tokens, (2,).
 
-    `teacher` and `policy` are log-probabilities of the sampled tokens, of shape (tokens,). `counts` tells which rollouts do.
+    `teacher` and `policy` are log-probabilities of the sampled tokens, (tokens,). `valid` tells which rollouts count.
     """
-    taught = np.repeat(np.asarray(counts, dtype=bool), tokens.counts) & np.isfinite(teacher) & np.isfinite(policy)
+    taught = np.repeat(np.asarray(valid, dtype=bool), tokens.lengths) & np.isfinite(teacher) & np.isfinite(policy)
     gaps = np.where(taught, teacher - policy, 0.0)
     bound = settings.bound or math.inf
     advantages = settings.reward * tokens.advantages + settings.weight * np.clip(gaps, -bound, bound)

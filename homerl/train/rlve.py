@@ -141,7 +141,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
         self.batch: Batch | None = None
         self.sentinel = Sentinel(recipe.sentinel, taught=recipe.rlve.distill is not None)
-        self.figures: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
+        self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
         self.reference = Reference(recipe, model)
         set_seed(recipe.seed)  # adapters begin at random
         super().__init__(adapted(model, recipe, tokenizer), arguments, processing_class=tokenizer)
@@ -185,15 +185,15 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         if self.batch is None or step % settings.iterations == 0:
             self.batch = self.play(step)  # episodes of all ranks, with the credit of their steps
             tokens = sampled_tokens(self.batch.mine())
-            everywhere = self._count(tokens)
-            old, start = self._score(tokens)
-            tokens = self._distilled(tokens, old)
+            global_tokens = self._count(tokens)
+            old_logps, reference_logps = self._score(tokens)
+            tokens = self._distilled(tokens, old_logps)
             self.objective = RolloutObjective(
-                tokens, settings, step, everywhere, ranks.num_processes, ranks.device, old, start
+                tokens, settings, step, global_tokens, ranks.num_processes, ranks.device, old_logps, reference_logps
             )
             self._report(self.batch)
         loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self._check)  # by passes
-        self._record(self.objective.figures(ranks.reduce(sums).tolist()))
+        self._record(self.objective.metrics(ranks.reduce(sums).tolist()))
         return loss
 
     def play(self, update: int) -> Batch:
@@ -217,43 +217,44 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
 
     def _count(self, tokens: SampledTokens) -> int:
         """The number of sampled tokens of all ranks."""
-        sampled = sum(tokens.counts)
+        sampled = sum(tokens.lengths)
         read = sum(rollout.ledger.prompt_length for rollout in self.rollouts)
         counts = torch.tensor([sampled, read], device=self.accelerator.device)
-        everywhere, prompts = map(int, self.accelerator.reduce(counts).tolist())
-        self.state.num_input_tokens_seen += everywhere + prompts  # transformers keeps it in checkpoints
-        self.figures["num_tokens"] = [self.state.num_input_tokens_seen]
-        return everywhere
+        global_tokens, prompts = map(int, self.accelerator.reduce(counts).tolist())
+        self.state.num_input_tokens_seen += global_tokens + prompts  # transformers keeps it in checkpoints
+        self._metrics["num_tokens"] = [self.state.num_input_tokens_seen]
+        return global_tokens
 
     def _score(self, tokens: SampledTokens) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The log-probabilities of the sampled tokens, of shape (tokens,), before the first of several steps on them (None
         if there is one), and by the model that training starts from (None without a KL term).
         """
-        settings, old, start = self.recipe.rlve, None, None
+        settings, old_logps, reference_logps = self.recipe.rlve, None, None
         if settings.iterations > 1:
-            old = self.updates.scores(self.model, tokens.sequences)
+            old_logps = self.updates.scores(self.model, tokens.sequences)
         if settings.kl:
             with self.reference.instead_of(self.model, self.accelerator) as reference:
-                start = self.updates.scores(reference, tokens.sequences)
-        return old, start
+                reference_logps = self.updates.scores(reference, tokens.sequences)
+        return old_logps, reference_logps
 
-    def _distilled(self, tokens: SampledTokens, known: torch.Tensor | None) -> SampledTokens:
+    def _distilled(self, tokens: SampledTokens, old_logps: torch.Tensor | None) -> SampledTokens:
         """The tokens with advantages of the teacher, if there is one. All ranks call it together.
 
-        `known` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
+        `old_logps` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
         """
         settings = self.recipe.rlve
         if self.teacher is None or settings.distill is None:
             return tokens
-        counts = [rollout.trajectory.outcome.counts for rollout in self.rollouts]
-        judged = self.teacher.logps(tokens.sequences)
+        valid = [rollout.trajectory.outcome.counts for rollout in self.rollouts]
+        teacher_logps = self.teacher.logps(tokens.sequences)
         if settings.exact:
-            own = tokens.logps
+            logps = tokens.logps
         else:
-            own = (self.updates.scores(self.model, tokens.sequences) if known is None else known).cpu().numpy()
-        tokens, sums = distilled(tokens, counts, judged, own, settings.distill)
+            found = self.updates.scores(self.model, tokens.sequences) if old_logps is None else old_logps
+            logps = found.cpu().numpy()
+        tokens, sums = distilled(tokens, valid, teacher_logps, logps, settings.distill)
         gap, taught = self.accelerator.reduce(torch.tensor(sums, device=self.accelerator.device).float()).tolist()
-        self._note({"distill/kl": -gap / max(1.0, taught)})
+        self._add_metrics({"distill/kl": -gap / max(1.0, taught)})
         return tokens
 
     def _evaluate_last(self) -> None:
@@ -274,10 +275,10 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
         with self.phases.phase("rollout"):
-            figures = self.evaluation.play(self.prefetcher.run)
-        self._note(figures)
+            metrics = self.evaluation.play(self.prefetcher.run)
+        self._add_metrics(metrics)
         with self.phases.phase("train"):
-            self.evaluation.keep(self.batches, figures, self.save_model)
+            self.evaluation.keep(self.batches, metrics, self.save_model)
         self.player.waiting.take()
 
     def _gather(self, rows: list[Any]) -> list[Any]:
@@ -288,12 +289,12 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         """Stop all ranks if the loss of one is not finite, before weights are changed."""
         refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
-    def _record(self, figures: Mapping[str, float]) -> None:
+    def _record(self, metrics: Mapping[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""
         self.sentinel.trained = {
-            "sentinel/logp_gap": figures["sentinel/logp_gap"], "sentinel/entropy": figures["entropy"],
+            "sentinel/logp_gap": metrics["sentinel/logp_gap"], "sentinel/entropy": metrics["entropy"],
         }  # fmt: skip
-        self._note({**figures, **self.updates.take()})
+        self._add_metrics({**metrics, **self.updates.take()})
 
     def _report(self, batch: Batch) -> None:
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
@@ -304,13 +305,13 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         signal = UpdateSignal(batch.credit, [row["lengths"] for row in rows], returns, compared, group)
         parts = part_metrics(rows, self.recipe.blueprints.recipe)
         metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.shares
-        self._note(metrics | self.player.metrics())
+        self._add_metrics(metrics | self.player.metrics())
         self.sentinel.watch(metrics)
 
-    def _note(self, figures: Mapping[str, float]) -> None:
-        """Keep figures for the next log, which has their means."""
-        for name, value in figures.items():
-            self.figures[name].append(value)
+    def _add_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Keep metrics for the next log, which has their means."""
+        for name, value in metrics.items():
+            self._metrics[name].append(value)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""
@@ -318,9 +319,9 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
             self._evaluate_last()
         if "loss" in logs:
             logs |= self.phases.take()
-        known = {name: [value for value in values if not math.isnan(value)] for name, values in self.figures.items()}
+        known = {name: [value for value in values if not math.isnan(value)] for name, values in self._metrics.items()}
         logs |= {name: fmean(values) for name, values in known.items() if values}
-        self.figures.clear()
+        self._metrics.clear()
         super().log(logs, start_time)
         if self.accelerator.is_main_process and self.rollouts and "reward" in logs:
             folder = self.recipe.out / "rollouts"

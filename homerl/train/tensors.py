@@ -29,7 +29,7 @@ class SampledTokens:
     versions: np.ndarray
 
     @property
-    def counts(self) -> list[int]:
+    def lengths(self) -> list[int]:
         """The number of sampled tokens of each rollout."""
         return [int(count) for count in np.diff(self.starts)]
 

@@ -360,7 +360,7 @@ def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recip
             rollout.trajectory.fault.reason for rollout in rollouts if rollout.trajectory.outcome is Outcome.INFRA_ERROR
         ]
         assert all("the first prompt has" in reason and "an episode may have 62" in reason for reason in reasons)
-        assert [count > 0 for count in tokens.counts] == [not one for one in spoiled]
+        assert [count > 0 for count in tokens.lengths] == [not one for one in spoiled]
     shares = [line["fault/server"] for line in metrics(tmp_path / "run")]
     assert len(shares) == 3 and all(0 < share < 1 for share in shares)
     weights = [load_file(tmp_path / f"{out}/model/model.safetensors") for out in ("run", "unbroken")]
@@ -454,7 +454,7 @@ def test_rollouts_that_flow_are_never_older_than_the_bound_and_none_is_lost(reci
 
 def objective_of(tokens: SampledTokens, update: int, before: torch.Tensor | None = None, **rlve_settings: Any):
     settings = RLVESettings.model_validate({"kl": 0.0, "loss": "dapo", **rlve_settings})
-    return RolloutObjective(tokens, settings, update, sum(tokens.counts), old=before)
+    return RolloutObjective(tokens, settings, update, sum(tokens.lengths), old_logps=before)
 
 
 def of_versions(*versions: int) -> SampledTokens:
@@ -474,7 +474,7 @@ def test_ratios_weigh_the_advantages_and_are_cut():
     assert loss.item() == pytest.approx(-sum(weighed) / 2)
     loss.backward()
     assert now.grad.tolist() == pytest.approx([-w / 2 for w in weighed])
-    assert objective.figures(sums.tolist())["policy/ratio"] == pytest.approx(sum(weighed) / 2)
+    assert objective.metrics(sums.tolist())["policy/ratio"] == pytest.approx(sum(weighed) / 2)
 
 
 def test_a_token_older_than_the_bound_has_no_advantage():
@@ -483,7 +483,7 @@ def test_a_token_older_than_the_bound_has_no_advantage():
     loss, sums = objective([0], Scores(now, torch.zeros(4), None))
     loss.backward()
     assert [bool(value) for value in now.grad] == [False, False, True, True]
-    figures = objective.figures(sums.tolist())
+    figures = objective.metrics(sums.tolist())
     assert figures["policy/too_old"] == 0.5 and figures["policy/staleness"] == 1.0
 
 
@@ -491,7 +491,7 @@ def test_the_gap_to_the_sampler_is_not_what_further_iterations_learn():
     """They move the policy away from the rollouts by right, which is no fault of the sampler."""
     objective = objective_of(of_versions(0), 0, before=torch.tensor([-1.02, -1.5]), iterations=2)
     _, sums = objective([0], Scores(torch.tensor([-0.5, -3.5], requires_grad=True), torch.zeros(2), None))
-    assert objective.figures(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
+    assert objective.metrics(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
 
 
 def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):

@@ -26,9 +26,9 @@ class Cispo(Loss[CispoKeys]):
 
     def losses(self, tokens: Tokens, settings: CispoKeys) -> TokenLosses:
         """Weight each token's log-probability."""
-        change = tokens.change.detach()
-        losses = -change.clamp(max=settings.cispo_cap) * tokens.advantages * tokens.logps
-        high = (change > settings.cispo_cap) & (tokens.advantages > 0)
+        ratio = tokens.ratio.detach()
+        losses = -ratio.clamp(max=settings.cispo_cap) * tokens.advantages * tokens.logps
+        high = (ratio > settings.cispo_cap) & (tokens.advantages > 0)
         return TokenLosses(losses, high.new_zeros(high.shape), high)
 
     def weight(self, count: int, totals: Totals) -> float:

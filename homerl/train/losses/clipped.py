@@ -1,7 +1,7 @@
 """PPO's clipped ratio, which most losses minimise, and the ways in which they average it.
 
-A token's loss is -min(c A, clip(c, 1 - ε, 1 + ε') A), with its advantage A and the change c of its probability since the
-rollouts were played. In the first optimizer step on rollouts c is 1, and the gradient is that of -A log p.
+A token's loss is -min(c A, clip(c, 1 - ε, 1 + ε') A), with its advantage A and the ratio c of its probability to that
+before the first optimizer step. In the first optimizer step on rollouts c is 1, and the gradient is that of -A log p.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class ClipKeys(Model):
     )
 
 
-def clipped(change: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
+def clipped(ratio: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
     """The clipped loss of each token; tensors of shape (tokens,)."""
-    losses = -(change * advantages).minimum(change.clamp(1 - below, 1 + above) * advantages)
-    change = change.detach()
-    return TokenLosses(losses, (change < 1 - below) & (advantages < 0), (change > 1 + above) & (advantages > 0))
+    losses = -(ratio * advantages).minimum(ratio.clamp(1 - below, 1 + above) * advantages)
+    ratio = ratio.detach()
+    return TokenLosses(losses, (ratio < 1 - below) & (advantages < 0), (ratio > 1 + above) & (advantages > 0))
 
 
 class ClippedLoss(Loss[ClipKeys]):
@@ -41,9 +41,9 @@ class ClippedLoss(Loss[ClipKeys]):
     keys = ClipKeys
 
     def losses(self, tokens: Tokens, settings: ClipKeys) -> TokenLosses:
-        """Clip the change of each token's probability."""
+        """Clip the ratio of each token's probability."""
         high = settings.epsilon if settings.epsilon_high is None else settings.epsilon_high
-        return clipped(tokens.change, tokens.advantages, settings.epsilon, high)
+        return clipped(tokens.ratio, tokens.advantages, settings.epsilon, high)
 
 
 def by_rollout(count: int, totals: Totals) -> float:
@@ -53,4 +53,4 @@ def by_rollout(count: int, totals: Totals) -> float:
 
 def by_token(totals: Totals) -> float:
     """The weight of a token in the mean over the tokens of all ranks."""
-    return totals.ranks / max(1, totals.everywhere)
+    return totals.world_size / max(1, totals.global_tokens)

@@ -25,36 +25,36 @@ Keys = TypeVar("Keys", bound=Model)
 class Totals:
     """Constants of an update, by which losses are averaged.
 
-    `rollouts` and `tokens` (sampled ones) are this rank's, `everywhere` are the sampled tokens of all ranks. The gradients
-    of the `ranks` are averaged later. `longest` is the recipe's `max_episode_tokens`.
+    `rollouts` and `tokens` (sampled ones) are this rank's, `global_tokens` those of all ranks. The gradients of the
+    `world_size` ranks are averaged later. `max_episode_tokens` is the recipe's.
     """
 
     rollouts: int
     tokens: int
-    everywhere: int
-    ranks: int
-    longest: int
+    global_tokens: int
+    world_size: int
+    max_episode_tokens: int
 
 
 @dataclass(frozen=True)
 class Tokens:
     """The sampled tokens of the rollouts of a pass, one rollout after the other; tensors of shape (tokens,).
 
-    `logps` are the log-probabilities of the policy, with gradients; `old` those before the first optimizer step on these
-    rollouts. `advantages` are the credits of the tokens' steps, weighted by `ratios`, the importance ratios to the program
-    that sampled (1 where it was the trainer). `rollout` numbers the pass's rollouts from 0.
+    `logps` are the log-probabilities of the policy, with gradients; `old_logps` those before the first optimizer step on
+    these rollouts. `advantages` are those of the tokens' steps, weighted by `sampler_ratio`, the importance ratio to the
+    program that sampled (1 where it was the trainer). `rollout` numbers the pass's rollouts from 0.
     """
 
     logps: torch.Tensor
-    old: torch.Tensor
+    old_logps: torch.Tensor
     advantages: torch.Tensor
-    ratios: torch.Tensor
+    sampler_ratio: torch.Tensor
     rollout: torch.Tensor
 
     @cached_property
-    def change(self) -> torch.Tensor:
+    def ratio(self) -> torch.Tensor:
         """The ratio of each token's probability to that before the first optimizer step."""
-        return (self.logps - self.old).exp()
+        return (self.logps - self.old_logps).exp()
 
     def mean_of_rollout(self, values: torch.Tensor) -> torch.Tensor:
         """At each token, the mean of `values` over the tokens of its rollout."""

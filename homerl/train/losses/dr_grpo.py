@@ -18,7 +18,7 @@ class DrGrpo(ClippedLoss):
 
     def weight(self, count: int, totals: Totals) -> float:
         """The same in every update."""
-        return 1 / (totals.rollouts * totals.longest)
+        return 1 / (totals.rollouts * totals.max_episode_tokens)
 
 
 LOSS = DrGrpo()

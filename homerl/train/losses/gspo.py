@@ -29,10 +29,10 @@ class Gspo(Loss[GspoKeys]):
     sentence = "The clipped ratio of a whole rollout (the geometric mean over its tokens); each rollout weighs the same."
 
     def losses(self, tokens: Tokens, settings: GspoKeys) -> TokenLosses:
-        """Clip the change of each rollout's probability."""
-        mean = tokens.mean_of_rollout((tokens.logps - tokens.old).detach())
-        change = (mean + tokens.logps - tokens.logps.detach()).exp()
-        return clipped(change, tokens.advantages, settings.gspo_epsilon, settings.gspo_epsilon_high)
+        """Clip the ratio of each rollout's probability."""
+        mean = tokens.mean_of_rollout((tokens.logps - tokens.old_logps).detach())
+        ratio = (mean + tokens.logps - tokens.logps.detach()).exp()
+        return clipped(ratio, tokens.advantages, settings.gspo_epsilon, settings.gspo_epsilon_high)
 
     def weight(self, count: int, totals: Totals) -> float:
         """The same for each rollout."""

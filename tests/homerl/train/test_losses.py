@@ -14,7 +14,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from homerl.train.losses.contract import Tokens, Totals
 from homerl.train.losses.registry import losses
-from homerl.train.objective import RolloutObjective, divergences, sampler_ratios
+from homerl.train.objective import RolloutObjective, kl_divergences, sampler_ratios
 from homerl.train.packing.rows import Scores
 from homerl.train.recipe import RLVESettings
 from homerl.train.tensors import SampledTokens
@@ -96,7 +96,7 @@ def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollout
     flat = mask.bool()
     tokens = sampled(mask.sum(1).tolist(), advantages[flat], old[flat])
     objective = RolloutObjective(
-        tokens, recipe, 0, int(mask.sum()), old=old[flat], reference=reference[flat] if kl else None
+        tokens, recipe, 0, int(mask.sum()), old_logps=old[flat], reference_logps=reference[flat] if kl else None
     )
     passes = [list(range(0, rollouts, 2)), list(range(1, rollouts, 2))]
     found, sums = zip(*(objective(p, Scores(*(rows(x, mask, p) for x in (now, spread)), None)) for p in passes), strict=True)
@@ -104,7 +104,7 @@ def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollout
     assert sum(found).item() == pytest.approx(expected.item(), abs=1e-5)
     for one, other in zip(ours, wanted, strict=True):
         assert (one is None or not one.any()) if other is None else torch.allclose(one, other * mask, atol=1e-6)
-    figures = objective.figures(sum(sums).tolist())
+    figures = objective.metrics(sum(sums).tolist())
     same = {name: name for name in ("kl", "entropy")}
     if loss == "cispo":
         same["clip_ratio/high_mean"] = "cispo_clip_ratio"
@@ -132,7 +132,7 @@ def test_a_loss_of_ones_own_is_one_file_and_that_of_the_docs_is_trls_sapo(trl):
     keys = RLVESettings(kl=0.0).model_copy(update={"loss": "sapo", "steepness": 2.0})
     expected = theirs(trl, keys, mask, now, now, old, None, advantages)
     tokens = Tokens(now[flat], old[flat], advantages[flat], torch.ones(4), torch.tensor([0, 0, 0, 1]))
-    totals = Totals(rollouts=2, tokens=4, everywhere=4, ranks=1, longest=9)
+    totals = Totals(rollouts=2, tokens=4, global_tokens=4, world_size=1, max_episode_tokens=9)
     weights = torch.tensor([names["LOSS"].weight(count, totals) for count in (3, 3, 3, 1)])
     assert (names["LOSS"].losses(tokens, keys).losses * weights).sum().item() == pytest.approx(expected.item())
 
@@ -161,7 +161,7 @@ def test_each_loss_by_hand(name):
     found = losses()[name].losses(tokens, recipe)
     found.losses.sum().backward()
     assert found.losses.tolist() == pytest.approx(expected) and logps.grad.tolist() == pytest.approx(gradients)
-    totals = Totals(rollouts=2, tokens=3, everywhere=10, ranks=2, longest=100)
+    totals = Totals(rollouts=2, tokens=3, global_tokens=10, world_size=2, max_episode_tokens=100)
     assert [losses()[name].weight(count, totals) for count in (2, 2, 1)] == pytest.approx(weights)
     low, high = {"gspo": ([0, 1, 0], [0, 0, 0])}.get(name, ([0, name != "cispo", 0], [1, 0, 0]))
     assert found.low.tolist() == [bool(one) for one in low] and found.high.tolist() == [bool(one) for one in high]
@@ -199,7 +199,7 @@ def test_ratios_to_the_sampler_are_cut_raised_and_masked(keys, expected):
     loss, sums = objective([0, 1], Scores(now, torch.zeros(5), None))
     loss.backward()
     assert now.grad.tolist() == pytest.approx([-ratio / 5 for ratio in expected]), "it weighs the advantages"
-    figures = objective.figures(sums.tolist())
+    figures = objective.metrics(sums.tolist())
     masked = sum(ratio == 0 for ratio in expected) / 5
     assert figures.get("policy/masked") == (masked if "ratio_mask" in keys else None)
 
@@ -207,7 +207,7 @@ def test_ratios_to_the_sampler_are_cut_raised_and_masked(keys, expected):
 def test_a_masked_rollout_has_no_divergence_either():
     recipe = RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.1, "ratio_mask": {}})
     tokens = sampled([2, 2], torch.ones(4), torch.tensor([-1.0, -1.0, -3.0, -3.0]))
-    objective = RolloutObjective(tokens, recipe, 0, 4, reference=torch.full((4,), -2.0))
+    objective = RolloutObjective(tokens, recipe, 0, 4, reference_logps=torch.full((4,), -2.0))
     now = torch.full((4,), -1.0, requires_grad=True)
     objective([0, 1], Scores(now, torch.zeros(4), None))[0].backward()
     assert now.grad[:2].all() and not now.grad[2:].any()
@@ -224,7 +224,7 @@ def test_what_the_sampler_could_not_tell_makes_no_gap_smaller():
     tokens = sampled([2], torch.ones(2), torch.tensor([-1.5, torch.nan]))
     objective = RolloutObjective(tokens, RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.0}), 0, 2)
     _, sums = objective([0], Scores(torch.tensor([-1.0, -1.0]), torch.zeros(2), None))
-    assert objective.figures(sums.tolist())["sentinel/logp_gap"] == 0.5
+    assert objective.metrics(sums.tolist())["sentinel/logp_gap"] == 0.5
 
 
 def test_the_bonus_of_ranks_is_that_of_one():
@@ -245,7 +245,7 @@ def test_without_any_token_no_mean_is_made_up():
     """An entropy of 0 would be taken for a policy that is certain."""
     objective = RolloutObjective(sampled([0], torch.zeros(0), torch.zeros(0)), RLVESettings(), 0, 0)
     loss, sums = objective([], Scores(torch.zeros(0), torch.zeros(0), None))
-    assert loss == 0 and math.isnan(objective.figures(sums.tolist())["entropy"])
+    assert loss == 0 and math.isnan(objective.metrics(sums.tolist())["entropy"])
 
 
 def rows(values: torch.Tensor, mask: torch.Tensor, members: list[int]) -> torch.Tensor:
@@ -256,10 +256,10 @@ def rows(values: torch.Tensor, mask: torch.Tensor, members: list[int]) -> torch.
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(1, 4))
 def test_weights_of_a_whole_update_add_up(counts, ranks):
     """With as many tokens on each rank: the mean over ranks of the sums of weights is that of one process."""
-    everywhere = ranks * sum(counts)
+    global_tokens = ranks * sum(counts)
 
     def total(loss: str) -> float:
-        totals = Totals(len(counts), sum(counts), everywhere, ranks, 100)
+        totals = Totals(len(counts), sum(counts), global_tokens, ranks, 100)
         return sum(losses()[loss].weight(count, totals) * count for count in counts)
 
     spoken = sum(count > 0 for count in counts)
@@ -277,5 +277,5 @@ def test_the_divergence_of_what_another_policy_sampled_is_still_that_of_this_one
     (expected,) = torch.autograd.grad((logps.exp() * (logps - referred)).sum(), logits, retain_graph=True)
     ratios, zeros = torch.exp(logps.detach() - sampled), torch.zeros_like(logps)
     tokens = Tokens(logps, logps.detach(), zeros, ratios, zeros.long())
-    (found,) = torch.autograd.grad((sampled.exp() * divergences(tokens, referred) * ratios).sum(), logits)
+    (found,) = torch.autograd.grad((sampled.exp() * kl_divergences(tokens, referred) * ratios).sum(), logits)
     torch.testing.assert_close(found, expected)

@@ -75,7 +75,7 @@ def test_no_token_of_the_expert_is_trained_on(group):
         for rollout in rollouts
     ]
     tokens = sampled_tokens(parts)
-    assert np.all(tokens.advantages == 1.0) and tokens.counts == [sum(rollout.lengths) for rollout in rollouts]
+    assert np.all(tokens.advantages == 1.0) and tokens.lengths == [sum(rollout.lengths) for rollout in rollouts]
 
 
 def test_what_the_expert_earned_is_in_no_metric(group):
