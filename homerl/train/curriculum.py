@@ -36,12 +36,12 @@ class Draw:
 
     number: int
     seed: int
-    spares: tuple[int, ...] = ()
+    replacements: tuple[int, ...] = ()
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of its blueprints in the order in which they are played."""
-        return (self.seed, *self.spares)
+        return (self.seed, *self.replacements)
 
 
 class Curriculum:
@@ -54,12 +54,12 @@ class Curriculum:
         parts = source.recipe.part_of if settings.temperature else None
         self.balance = Balance(parts, settings.temperature) if parts and settings.temperature else None
         self.difficulty = difficulty or {}
-        self.position = self.passed_over = self.count = 0
-        self.tally: dict[int, tuple[float, int]] = {}
+        self.position = self.skipped = self.count = 0
+        self.success_rates: dict[int, tuple[float, int]] = {}
         self.drawn: dict[int, list[Place]] = {}
         self.unfinished: deque[tuple[int, Place]] = deque()
-        self.held: list[Place] = []  # drawn and not needed, ascending
-        self.lap: tuple[int, list[int]] | None = None
+        self.returned: list[Place] = []  # drawn and not needed, ascending
+        self.epoch: tuple[int, list[int]] | None = None
 
     def draw(self, count: int) -> list[Draw]:
         """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
@@ -67,8 +67,8 @@ class Curriculum:
         fresh = range(self.count, self.count + count - len(again))
         self.count = fresh.stop
         groups = again + list(zip(fresh, self._take(len(fresh)), strict=True))
-        laps = [[place for _, place in groups], *(self._take(count) for _ in range(self.settings.refill))]
-        self.drawn |= {number: [lap[i] for lap in laps] for i, (number, _) in enumerate(groups)}
+        columns = [[place for _, place in groups], *(self._take(count) for _ in range(self.settings.refill))]
+        self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
         return [_drawn(number, self.drawn[number]) for number, _ in groups]
 
     def train(self, replaced: Mapping[int, int]) -> None:
@@ -78,17 +78,17 @@ class Curriculum:
         """
         for number, times in replaced.items():
             for place in self.drawn.pop(number)[1 + times :]:
-                insort(self.held, place)
+                insort(self.returned, place)
 
     def _take(self, count: int) -> list[Place]:
         """The next `count` places whose blueprints are played; what was put back comes first."""
         places: list[Place] = []
         while len(places) < count:
-            place = self.held.pop(0) if self.held else self._next()
+            place = self.returned.pop(0) if self.returned else self._next()
             if self._takes(*place):
                 places.append(place)
             else:
-                self.passed_over += 1
+                self.skipped += 1
         return places
 
     def _next(self) -> Place:
@@ -107,22 +107,22 @@ class Curriculum:
         for seed, success in results:
             by_seed.setdefault(seed, []).append(success)
         for seed, successes in by_seed.items():
-            before, plays = self.tally.get(seed, (0.0, 0))
+            before, plays = self.success_rates.get(seed, (0.0, 0))
             now = sum(successes) / len(successes)
-            self.tally[seed] = (now if not plays else (before + now) / 2, plays + 1)
+            self.success_rates[seed] = (now if not plays else (before + now) / 2, plays + 1)
 
     def metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
-        share = self.passed_over / self.position if self.position else 0.0
+        share = self.skipped / self.position if self.position else 0.0
         gone = self.position - len(self._unused())
         return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
     def state(self) -> dict[str, Any]:
         """The state as plain data, for `load`."""
-        tally = [[seed, *result] for seed, result in self.tally.items()]
+        tally = [[seed, *result] for seed, result in self.success_rates.items()]
         unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
         return {
-            "position": self.position, "passed_over": self.passed_over, "count": self.count, "tally": tally,
+            "position": self.position, "passed_over": self.skipped, "count": self.count, "tally": tally,
             "parts": dict(self.balance.rates) if self.balance else {},
             "held": [list(place) for place in self._unused()],
             "unfinished": [[number, *place] for number, place in sorted(unfinished)],
@@ -130,16 +130,16 @@ class Curriculum:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state` returned."""
-        self.position, self.passed_over, self.count = state["position"], state["passed_over"], state["count"]
-        self.tally = {seed: (success, plays) for seed, success, plays in state["tally"]}
-        self.held = [(position, seed) for position, seed in state["held"]]
+        self.position, self.skipped, self.count = state["position"], state["passed_over"], state["count"]
+        self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
+        self.returned = [(position, seed) for position, seed in state["held"]]
         if self.balance:
             self.balance.load(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
     def _unused(self) -> list[Place]:
         """The places that were drawn for replacements, and have not been played."""
-        return sorted([*self.held, *(place for places in self.drawn.values() for place in places[1:])])
+        return sorted([*self.returned, *(place for places in self.drawn.values() for place in places[1:])])
 
     def _takes(self, position: int, seed: int) -> bool:
         """Whether to play a blueprint. With `by: success` the probability is 4p(1-p), which grows with the variance of the
@@ -148,27 +148,27 @@ class Curriculum:
         A blueprint without a known success rate p is always played, as far as the balance of worlds lets it.
         """
         chance = self.balance.chance(seed) if self.balance else 1.0
-        if self.settings.by == "success" and seed in self.tally:
-            success, _ = self.tally[seed]
+        if self.settings.by == "success" and seed in self.success_rates:
+            success, _ = self.success_rates[seed]
             chance *= max(LEAST, 4 * success * (1 - success))
         return chance == 1.0 or random.Random(f"take {self.seed} {position}").random() < chance
 
     def _at(self, position: int) -> int:
-        lap, place = divmod(position, self.source.count)
-        if self.lap is None or self.lap[0] != lap:
-            self.lap = lap, self._order(lap)
-        return self.lap[1][place]
+        epoch, place = divmod(position, self.source.count)
+        if self.epoch is None or self.epoch[0] != epoch:
+            self.epoch = epoch, self._order(epoch)
+        return self.epoch[1][place]
 
-    def _order(self, lap: int) -> list[int]:
+    def _order(self, epoch: int) -> list[int]:
         """The order of one pass: shuffled, then sorted from easy to hard where difficulties are known."""
         seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
-        random.Random(f"blueprints {self.seed} {lap}").shuffle(seeds)
+        random.Random(f"blueprints {self.seed} {epoch}").shuffle(seeds)
         return sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
 
 
 def _drawn(number: int, places: list[Place]) -> Draw:
-    (_, seed), *spares = places
-    return Draw(number, seed, tuple(seed for _, seed in spares))
+    (_, seed), *replacements = places
+    return Draw(number, seed, tuple(seed for _, seed in replacements))
 
 
 def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float]:

@@ -21,7 +21,7 @@ from envs.documents import InputError
 from homerl.agents import chat_format, controls
 from homerl.agents.chat_format import with_mask  # by its name: a module would be pickled with all that it holds
 from homerl.play.trajectory import at_row, read_rows, unlearnt_in
-from homerl.train.packing.rows import IGNORED
+from homerl.train.packing.rows import IGNORE_INDEX
 from homerl.train.refusals import world_size
 
 UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
@@ -78,8 +78,8 @@ def processes_for(rows: Any, ranks: int = 1) -> int | None:
 
 
 def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
-    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORED`), their number (`length`), and
-    how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
+    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORE_INDEX`), their number (`length`),
+    and how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
 
     Raises `InputError`, with its place in `data`, for a dialogue that the model's chat template cannot write.
     """
@@ -108,7 +108,7 @@ def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int],
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
     last = np.flatnonzero(said & ~passed)[-1:]
     learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
-    return np.where(learnt, ids, IGNORED).tolist()
+    return np.where(learnt, ids, IGNORE_INDEX).tolist()
 
 
 def refuse_unfit(dialogues: Any, limit: int, data: str) -> None:

@@ -38,25 +38,25 @@ class Evaluation:
         """Play the held-out blueprints and return the metrics over all ranks, named `eval/...`. `run` runs a coroutine."""
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
-        mine = list(seeds)[self.ranks.rank :: self.ranks.world]
+        mine = list(seeds)[self.ranks.rank :: self.ranks.world_size]
         made = (make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine)
         blueprints = [told(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
         rows = self.ranks.gather([rollout_summary(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]
-        figures = episode_metrics(counted) if counted else {}
-        kept = {name: figures[name] for name in KEPT if figures} | part_metrics(counted, blueprint_recipe)
+        metrics = episode_metrics(counted) if counted else {}
+        kept = {name: metrics[name] for name in KEPT if metrics} | part_metrics(counted, blueprint_recipe)
         return {f"eval/{name}": value for name, value in kept.items()} | {"eval/counted": len(counted) / len(rows)}
 
-    def keep(self, update: int, figures: dict[str, float], save: Callable[[str], None]) -> bool:
+    def keep(self, update: int, metrics: dict[str, float], save: Callable[[str], None]) -> bool:
         """Save the model if it has the highest success rate so far, and return whether it does. All ranks agree on this."""
-        if figures.get("eval/success", -1.0) <= self.best:
+        if metrics.get("eval/success", -1.0) <= self.best:
             return False
-        self.best = figures["eval/success"]
+        self.best = metrics["eval/success"]
         making = self.folder.with_name("best.making")
         save(str(making / "model"))
         if self.ranks.rank == 0:
-            write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | figures, indent=1))
+            write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | metrics, indent=1))
             shutil.rmtree(self.folder, ignore_errors=True)
             making.rename(self.folder)
         return True

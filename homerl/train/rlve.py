@@ -140,7 +140,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
     def __init__(self, recipe: RLVERecipe, player: Player, model: Any, tokenizer: Any, arguments: TrainingArguments) -> None:
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
         self.batch: Batch | None = None
-        self.sentinel = Sentinel(recipe.sentinel, taught=recipe.rlve.distill is not None)
+        self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
         self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
         self.reference = Reference(recipe, model)
         set_seed(recipe.seed)  # adapters begin at random
@@ -291,7 +291,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
 
     def _record(self, metrics: Mapping[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""
-        self.sentinel.trained = {
+        self.sentinel.update_metrics = {
             "sentinel/logp_gap": metrics["sentinel/logp_gap"], "sentinel/entropy": metrics["entropy"],
         }  # fmt: skip
         self._add_metrics({**metrics, **self.updates.take()})
@@ -302,9 +302,9 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         played = [row["played"] for row in rows]
         returns = [sum(p.rewards) for p in played]
         compared = [one for each in in_groups(played, group) for one in valid(each)]
-        signal = UpdateSignal(batch.credit, [row["lengths"] for row in rows], returns, compared, group)
+        signal = UpdateSignal(batch.advantages, [row["lengths"] for row in rows], returns, compared, group)
         parts = part_metrics(rows, self.recipe.blueprints.recipe)
-        metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.shares
+        metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.metrics
         self._add_metrics(metrics | self.player.metrics())
         self.sentinel.watch(metrics)
 

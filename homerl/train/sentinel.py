@@ -56,16 +56,16 @@ class UpdateSignal:
                 zero[index] += length * (abs(advantage) < TOLERANCE)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
-        figures = {
+        metrics = {
             "sentinel/zero_advantage": sum(zero.values()) / total,
             "sentinel/group_std": self.group_std(),
             "sentinel/dropped_groups": 1.0 - float(compared.any(axis=1).mean()),
         }
         for index in sorted(tokens):
-            figures[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
-            figures[f"credit_by_step/mass/{index}"] = mass[index] / total
-            figures[f"credit_by_step/tokens/{index}"] = float(tokens[index])
-        return figures
+            metrics[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
+            metrics[f"credit_by_step/mass/{index}"] = mass[index] / total
+            metrics[f"credit_by_step/tokens/{index}"] = float(tokens[index])
+        return metrics
 
     def group_std(self) -> float:
         """The mean standard deviation of returns within a group."""
@@ -76,33 +76,33 @@ class UpdateSignal:
 
 @dataclass
 class Sentinel:
-    """Counts for how many updates in a row each cause has held. `trained` are metrics of the newest optimizer update, which
-    are watched with those of the next rollouts. A policy that is `taught` learns without any credit, so to have none is no
-    cause.
+    """Counts for how many updates in a row each cause has held. `update_metrics` are those of the newest optimizer update,
+    which are watched with those of the next rollouts. A policy that is `distilled` learns without any credit, so to have
+    none is no cause.
     """
 
     settings: SentinelSettings
-    taught: bool = False
-    held: dict[str, int] = field(default_factory=dict)
-    trained: dict[str, float] = field(default_factory=dict)
+    distilled: bool = False
+    streaks: dict[str, int] = field(default_factory=dict)
+    update_metrics: dict[str, float] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs, as plain data."""
-        return {"held": self.held, "trained": self.trained}
+        return {"held": self.streaks, "trained": self.update_metrics}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take the state of a checkpoint."""
-        self.held, self.trained = dict(state["held"]), dict(state["trained"])
+        self.streaks, self.update_metrics = dict(state["held"]), dict(state["trained"])
 
-    def watch(self, rolled: Mapping[str, float]) -> None:
+    def watch(self, rollout_metrics: Mapping[str, float]) -> None:
         """Raise `SignalLost` if a cause has held for `patience` updates in a row."""
-        settings, metrics = self.settings, {**rolled, **self.trained}
+        settings, metrics = self.settings, {**rollout_metrics, **self.update_metrics}
         causes = {
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
                 "sentinel/zero_advantage", 0.0
             )
             > settings.max_zero_advantage
-            and not self.taught,
+            and not self.distilled,
             "no rollouts: nearly every group was dropped (the user simulator, a server or the world fails)": metrics.get(
                 "sentinel/dropped_groups", 0.0
             )
@@ -115,8 +115,8 @@ class Sentinel:
             < settings.min_entropy,
         }
         for cause, holds in causes.items():
-            self.held[cause] = self.held.get(cause, 0) + 1 if holds else 0
-            if self.held[cause] >= settings.patience:
+            self.streaks[cause] = self.streaks.get(cause, 0) + 1 if holds else 0
+            if self.streaks[cause] >= settings.patience:
                 raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
 
 

@@ -29,7 +29,7 @@ from homerl.train.common import (
     with_kernels,
 )  # fmt: skip
 from homerl.train.dialogues import data_file, load_dialogues, refuse_unfit, tokenized
-from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
+from homerl.train.packing.rows import IGNORE_INDEX, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
@@ -64,7 +64,9 @@ def train_sft(recipe: SFTRecipe) -> Path:
     with unsharded():
         trainer = PackedSFTTrainer(
             recipe,
-            Hands(list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
+            RankBatches(
+                list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order
+            ),
             model=with_kernels(load_policy(recipe.model, source, is_hollow(recipe)), recipe),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
@@ -83,9 +85,9 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
     name the rank that the others wait for.
     """
 
-    def __init__(self, recipe: SFTRecipe, hands: Hands, **kwargs: Any) -> None:
+    def __init__(self, recipe: SFTRecipe, rank_batches: RankBatches, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.hands = hands
+        self.rank_batches = rank_batches
         self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
         self.updates = packed_updates(self, recipe)
         self.seen: list[torch.Tensor] = []
@@ -99,7 +101,7 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         """This rank's dialogues of each update, as lists. accelerate would fill up the last update with dialogues that were
         learnt, and forgets the epoch of a resumed run.
         """
-        updates = RankUpdates(self.hands, self.accelerator.process_index, lambda: self.state.global_step)
+        updates = RankBatchSampler(self.rank_batches, self.accelerator.process_index, lambda: self.state.global_step)
         return DataLoader(self.train_dataset, batch_sampler=updates, collate_fn=list)
 
     def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
@@ -142,13 +144,13 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
 
 def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
     """The tokens of a dialogue up to the last that is learnt; those with a label, but the first, are its targets."""
-    targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORED)
+    targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORE_INDEX)
     end = int(targets[-1]) + 1 if len(targets) else 0
     return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
 
 
 @dataclass(frozen=True)
-class Hands:
+class RankBatches:
     """Which dialogues each process learns in each update: shuffled by seed and epoch, or as in the dataset (`in_order`).
 
     An epoch has every dialogue once, so its last update may be smaller. `dialogues` is their number in one update.
@@ -170,29 +172,29 @@ class Hands:
         if not self.in_order:
             random.Random(f"dialogues {self.seed} {epoch}").shuffle(order)
         for start in range(0, len(order), self.dialogues):
-            yield dealt(order[start : start + self.dialogues], self.lengths, self.processes)
+            yield balanced(order[start : start + self.dialogues], self.lengths, self.processes)
 
 
-class RankUpdates(Sampler[list[int]]):
+class RankBatchSampler(Sampler[list[int]]):
     """The dialogues that a rank learns in each update of the epoch that `updates_done()` has got to."""
 
-    def __init__(self, hands: Hands, rank: int, updates_done: Callable[[], int]) -> None:
-        self.hands, self.rank, self.updates_done = hands, rank, updates_done
+    def __init__(self, rank_batches: RankBatches, rank: int, updates_done: Callable[[], int]) -> None:
+        self.rank_batches, self.rank, self.updates_done = rank_batches, rank, updates_done
 
     def __len__(self) -> int:
-        return len(self.hands)
+        return len(self.rank_batches)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for update in self.hands.of_epoch(self.updates_done() // len(self.hands)):
+        for update in self.rank_batches.of_epoch(self.updates_done() // len(self.rank_batches)):
             yield update[self.rank]
 
 
-def dealt(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[list[int]]:
+def balanced(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[list[int]]:
     """The members by process: each gets about as many of them, with about as many tokens. Some get none of a few."""
-    hands: list[list[int]] = [[] for _ in range(processes)]
+    batches: list[list[int]] = [[] for _ in range(processes)]
     longest_first = sorted(members, key=lambda i: (-lengths[i], i))
     for start in range(0, len(longest_first), processes):
-        poorest = sorted(hands, key=lambda hand: sum(lengths[i] for i in hand))
-        for hand, member in zip(poorest, longest_first[start : start + processes], strict=False):
-            hand.append(member)
-    return hands
+        poorest = sorted(batches, key=lambda batch: sum(lengths[i] for i in batch))
+        for batch, member in zip(poorest, longest_first[start : start + processes], strict=False):
+            batch.append(member)
+    return batches

@@ -41,24 +41,24 @@ class RankContext:
     """
 
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
     gather: Callable[[list[Any]], list[Any]] = list
 
     def mine(self, count: int) -> range:
         """The part of this rank, out of `count` slots or groups in all. Where it does not divide, parts differ by one."""
-        return range(self.rank * count // self.world, (self.rank + 1) * count // self.world)
+        return range(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
 
 
 @dataclass(frozen=True)
 class PlayedGroup:
-    """The rollouts of a group that has ended. `replaced` tells how often it was replaced, and `tried` has the blueprint
+    """The rollouts of a group that has ended. `replaced` tells how often it was replaced, and `results` has the blueprint
     seed and the success of every rollout that counts, those of the replaced groups included.
     """
 
     draw: Draw
     rollouts: list[Rollout]
     replaced: int = 0
-    tried: tuple[tuple[int, bool], ...] = ()
+    results: tuple[tuple[int, bool], ...] = ()
 
     @property
     def seed(self) -> int:
@@ -72,23 +72,23 @@ class GroupReport:
 
     number: int
     replaced: int
-    tried: tuple[tuple[int, bool], ...]
+    results: tuple[tuple[int, bool], ...]
     rows: list[dict[str, Any]]
-    strays: dict[int, Rollout]
+    moved: dict[int, Rollout]
 
 
 @dataclass
 class Batch:
-    """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `credit` are of all slots."""
+    """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `advantages` are of all."""
 
     rollouts: dict[int, Rollout]
     rows: list[dict[str, Any]]
-    credit: list[list[float]] = field(default_factory=list)
-    shares: dict[str, float] = field(default_factory=dict)
+    advantages: list[list[float]] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
 
     def mine(self) -> list[tuple[Rollout, Sequence[float]]]:
         """This rank's rollouts with their credit."""
-        return [(rollout, self.credit[slot]) for slot, rollout in sorted(self.rollouts.items())]
+        return [(rollout, self.advantages[slot]) for slot, rollout in sorted(self.rollouts.items())]
 
 
 class Supply:
@@ -108,7 +108,7 @@ class Supply:
 
         `count` tells how many a rank gets that trains on so many groups in an update. All ranks call it together.
         """
-        shares = [len(RankContext(rank, self.ranks.world).mine(self.groups)) for rank in range(self.ranks.world)]
+        shares = [len(RankContext(rank, self.ranks.world_size).mine(self.groups)) for rank in range(self.ranks.world_size)]
         counts = [count(share) for share in shares]
         begin = sum(counts[: self.ranks.rank])
         return self.curriculum.draw(sum(counts))[begin : begin + counts[self.ranks.rank]]
@@ -119,16 +119,16 @@ class Supply:
 
     async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
         """Play a group, and replace it while it has zero variance. `begins` is called before each."""
-        tried: list[tuple[int, bool]] = []
+        results: list[tuple[int, bool]] = []
         begin_group()
         for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
-            tried += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
             if self.settings.distill or has_variance([rollout.credit_input for rollout in rollouts]):
                 break
-        return PlayedGroup(draw, rollouts, replaced, tuple(tried))
+        return PlayedGroup(draw, rollouts, replaced, tuple(results))
 
     async def _play(self, number: int, seed: int, replaced: int) -> list[Rollout]:
         update, first = number // self.groups, number % self.groups * self.settings.group
@@ -144,14 +144,14 @@ class Supply:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
         batch, reports = self._exchanged(played)
         self.curriculum.train({report.number: report.replaced for report in reports})
-        self.curriculum.learn(result for report in reports for result in report.tried)
+        self.curriculum.learn(result for report in reports for result in report.results)
         played_rows = [row["played"] for row in batch.rows]
-        batch.credit = [
+        batch.advantages = [
             [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
         ]
         left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
         first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
-        batch.shares = {
+        batch.metrics = {
             "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.metrics(), **self._of_mode(batch),
@@ -166,12 +166,12 @@ class Supply:
         for place, group in zip(self.ranks.mine(self.groups), played, strict=True):
             by_slot = dict(enumerate(group.rollouts, place * size))
             own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
-            strays = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
+            moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
             rows = [rollout_summary(rollout, group.seed) for rollout in group.rollouts]
-            reports.append(GroupReport(group.draw.number, group.replaced, group.tried, rows, strays))
+            reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
         reports = self.ranks.gather(reports)
         for report in reports:
-            own |= {slot: rollout for slot, rollout in report.strays.items() if slot in mine}
+            own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
         return Batch(own, [row for report in reports for row in report.rows]), reports
 
     def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
@@ -229,14 +229,14 @@ def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """
     earned = {name: [fsum(parts[name] for parts in row["parts"][row["prefix_steps"] :]) for row in rows] for name in PARTS}
     lengths = [sum(row["lengths"]) for row in rows]
-    figures = {"completions/mean_length": fmean(lengths)}
-    figures |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
+    metrics = {"completions/mean_length": fmean(lengths)}
+    metrics |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
     samples = max(1, sum(row["samples"] for row in rows))
-    figures["completions/clipped_ratio"] = sum(row["truncated_samples"] for row in rows) / samples
+    metrics["completions/clipped_ratio"] = sum(row["truncated_samples"] for row in rows) / samples
     for name, values in earned.items():
-        figures |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
+        metrics |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
     totals = [fsum(values) for values in zip(*earned.values(), strict=True)]
-    return figures | {"reward": fmean(totals), "reward_std": stdev(totals)}
+    return metrics | {"reward": fmean(totals), "reward_std": stdev(totals)}
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

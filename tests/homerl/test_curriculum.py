@@ -65,7 +65,7 @@ def test_running_success_fades():
     known = curriculum("success")
     for success in (False, True, True):
         known.learn([(100, success), (100, success)])
-    assert known.tally == {100: (0.75, 3)}
+    assert known.success_rates == {100: (0.75, 3)}
 
 
 @settings(deadline=None)
@@ -117,14 +117,14 @@ def test_what_no_group_needed_is_not_lost(refill, laps):
     played: list[int] = []
     for batch in laps:
         draws = known.draw(3)
-        assert all(len(draw.spares) == refill for draw in draws)
+        assert all(len(draw.replacements) == refill for draw in draws)
         used = {draw.number: min(refill, times) for draw, times in zip(draws, batch, strict=True)}
         known.train(used)
-        played += [seed for draw in draws for seed in (draw.seed, *draw.spares)[: 1 + used[draw.number]]]
-    taken = Counter(played) + Counter(seed for _, seed in known.held)
+        played += [seed for draw in draws for seed in (draw.seed, *draw.replacements)[: 1 + used[draw.number]]]
+    taken = Counter(played) + Counter(seed for _, seed in known.returned)
     assert max(taken.values()) - min(taken[seed] for seed in range(100, 110)) <= 1
     assert known.metrics()["curriculum/passes"] == len(played) / 10
-    rest = [seed for _, seed in known.held]
+    rest = [seed for _, seed in known.returned]
     assert seeds_of(known, len(rest)) == rest, "what was put back comes first"
 
 
@@ -149,10 +149,10 @@ def test_a_group_without_variance_is_replaced_until_it_has_some():
     batch = batch_of(supply)
     assert [row["seed"] for row in batch.rows[::2]] == [order[3], order[7], order[2]], "each has spares of its own"
     assert set(player.asked) == {*order[:5], order[7]} and len(player.asked) == 6
-    assert batch.shares["curriculum/flat"] == pytest.approx(2 / 3) and batch.shares["curriculum/left_flat"] == 0.0
-    assert supply.curriculum.tally.keys() == set(player.asked), "what taught nothing has a success rate too"
+    assert batch.metrics["curriculum/flat"] == pytest.approx(2 / 3) and batch.metrics["curriculum/left_flat"] == 0.0
+    assert supply.curriculum.success_rates.keys() == set(player.asked), "what had no variance has a success rate too"
     assert not supply.curriculum.state()["unfinished"]
-    assert [seed for _, seed in supply.curriculum.held][:4] == [order[5], order[6], order[8], order[9]]
+    assert [seed for _, seed in supply.curriculum.returned][:4] == [order[5], order[6], order[8], order[9]]
 
 
 def test_a_replacement_begins_while_other_groups_still_play():
@@ -183,7 +183,7 @@ def test_a_batch_depends_neither_on_ranks_nor_on_who_ends_first(flat, refill, wo
     exchange = Exchange(world)
     supplies = [supply_of(Uneven(rewards), refill, exchange.rank(i), blueprints) for i in range(world)]
     found = exchange.all(lambda rank: batch_of(supplies[rank]))
-    assert all(batch.credit == expected.credit and batch.shares == expected.shares for batch in found)
+    assert all(batch.advantages == expected.advantages and batch.metrics == expected.metrics for batch in found)
     assert all(batch.rows == expected.rows for batch in found)
     slots = [slot for batch in found for slot in batch.rollouts]
     assert (
@@ -199,9 +199,9 @@ def test_refills_are_bounded_and_what_is_left_has_no_advantage():
     supply = supply_of(Episodes(lambda seed, member: 1.0), refill=2)
     batch = batch_of(supply)
     assert len(supply.player.asked) == 9 and supply.curriculum.position == 9
-    assert batch.shares["curriculum/left_flat"] == 1.0 and not any(a for row in batch.credit for a in row)
+    assert batch.metrics["curriculum/left_flat"] == 1.0 and not any(a for row in batch.advantages for a in row)
 
 
 def test_without_refill_nothing_is_replaced():
     supply = supply_of(Episodes(lambda seed, member: 1.0), refill=0)
-    assert batch_of(supply).shares["curriculum/flat"] == 1.0 and supply.curriculum.position == 3
+    assert batch_of(supply).metrics["curriculum/flat"] == 1.0 and supply.curriculum.position == 3

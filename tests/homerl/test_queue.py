@@ -183,10 +183,10 @@ def test_a_resumed_run_plays_again_what_was_not_trained_on():
 
 
 def test_a_replaced_group_is_as_young_as_its_replacement():
-    """The first group's rollouts are flat, and it is replaced when the weights are newer."""
+    """The first group's rollouts have zero variance, and it is replaced when the weights are newer."""
     queue = GroupQueue(1, 2)
-    flat = Episodes(lambda seed, member: 1.0 if seed == 100 else float(member))
-    supply, versions = supply_of(flat, refill=1), iter([0, 2])
+    equal = Episodes(lambda seed, member: 1.0 if seed == 100 else float(member))
+    supply, versions = supply_of(equal, refill=1), iter([0, 2])
     draw = Draw(0, 100, (101,))
     group = asyncio.run(supply.play_group(draw, lambda: queue.begin(0, next(versions))))
-    assert group.replaced == 1 and queue.begun == {0: 2} and group.tried == ((100, False),) * 2 + ((101, False),) * 2
+    assert group.replaced == 1 and queue.begun == {0: 2} and group.results == ((100, False),) * 2 + ((101, False),) * 2

@@ -26,7 +26,7 @@ def signal(advantages, lengths, returns, counts=None, group=2) -> dict[str, floa
 
 def test_a_resumed_run_counts_on():
     whole, resumed = (Sentinel(SentinelSettings(patience=2)) for _ in range(2))
-    whole.trained = CAUSES["entropy collapsed"]
+    whole.update_metrics = CAUSES["entropy collapsed"]
     whole.watch({"sentinel/zero_advantage": 0.4})
     resumed.load(json.loads(json.dumps(whole.state())))
     with pytest.raises(SignalLost, match="entropy collapsed"):

@@ -24,10 +24,10 @@ from homerl.play.trajectory import unlearnt_in, write_rows
 from homerl.train import sft
 from homerl.train.dialogues import learnt_labels, load_dialogues, processes_for, tokenized
 from homerl.train.memory import estimate
-from homerl.train.packing.rows import IGNORED
+from homerl.train.packing.rows import IGNORE_INDEX
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
-from homerl.train.sft import Hands, RankUpdates, dealt, token_sequence, train_sft
+from homerl.train.sft import RankBatches, RankBatchSampler, balanced, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 
@@ -102,7 +102,7 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     for dialogue in trainer.train_dataset:
         whole, sequence = np.array(dialogue["input_ids"]), token_sequence(dialogue)
         assert list(sequence.ids) == whole[: len(sequence.ids)].tolist()
-        assert all(label == IGNORED for label in dialogue["labels"][len(sequence.ids) :])
+        assert all(label == IGNORE_INDEX for label in dialogue["labels"][len(sequence.ids) :])
         learned.append(tokenizer.decode(whole[sequence.targets]))
         assert tokenizer.decode(whole).startswith("<|im_start|>system\n")
     assert sorted(learned) == texts
@@ -200,8 +200,8 @@ def test_labels_fall_on_all_messages_but_those_that_are_not_to_be_learnt(sizes, 
 
     def learnt(loss_on):
         labels = np.array(learnt_labels(ids, said, unlearnt, loss_on))
-        assert set(labels - ids) <= {0} | set(IGNORED - ids)
-        return (labels != IGNORED).tolist()
+        assert set(labels - ids) <= {0} | set(IGNORE_INDEX - ids)
+        return (labels != IGNORE_INDEX).tolist()
 
     assert learnt("assistant") == (said & ~np.isin(number, unlearnt)).tolist()
     assert learnt("all") == ((~said | ~np.isin(number, unlearnt)) & (number <= last)).tolist()
@@ -263,9 +263,9 @@ def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=80), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3))
 def test_an_epoch_has_every_dialogue_once_over_all_processes(lengths, processes, each, epoch):
     def updates(in_order: bool) -> list[list[int]]:
-        hands = Hands(lengths, processes * each, processes, seed=1, in_order=in_order)
-        ranks = [list(RankUpdates(hands, rank, lambda: epoch * len(hands))) for rank in range(processes)]
-        assert {len(rank) for rank in ranks} == {len(hands)}, "no rank waits for another"
+        batches = RankBatches(lengths, processes * each, processes, seed=1, in_order=in_order)
+        ranks = [list(RankBatchSampler(batches, rank, lambda: epoch * len(batches))) for rank in range(processes)]
+        assert {len(rank) for rank in ranks} == {len(batches)}, "no rank waits for another"
         assert all(max(map(len, update)) <= min(map(len, update)) + 1 for update in zip(*ranks, strict=True))
         return [sorted(itertools.chain(*update)) for update in zip(*ranks, strict=True)]
 
@@ -276,18 +276,18 @@ def test_an_epoch_has_every_dialogue_once_over_all_processes(lengths, processes,
 
 
 def test_epochs_differ_and_one_that_is_resumed_is_the_same():
-    hands = Hands([1] * 50, 10, 2, seed=1, in_order=False)
+    batches = RankBatches([1] * 50, 10, 2, seed=1, in_order=False)
 
     def epoch(updates_done: int) -> list[list[int]]:
-        return list(RankUpdates(hands, 0, lambda: updates_done))
+        return list(RankBatchSampler(batches, 0, lambda: updates_done))
 
     assert epoch(0) != epoch(5) and epoch(5) == epoch(7)
 
 
 def test_processes_get_as_many_dialogues_with_about_as_many_tokens():
     lengths = [(i * 37) % 100 + 1 for i in range(64)]
-    hands = np.array(lengths)[np.array(dealt(range(64), lengths, 8))]
-    assert np.ptp(hands.sum(1)) < 0.05 * hands.sum(1).mean()
+    batches = np.array(lengths)[np.array(balanced(range(64), lengths, 8))]
+    assert np.ptp(batches.sum(1)) < 0.05 * batches.sum(1).mean()
 
 
 def test_every_epoch_of_a_run_is_shuffled_anew(recipe, trainers, monkeypatch):

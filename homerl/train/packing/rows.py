@@ -17,7 +17,7 @@ import torch
 from homerl.train.packing.attention import Kernel, on_device, segments_of
 from homerl.train.packing.trees import Ids, Segment, Tree, merged
 
-IGNORED = -100  # the label of a place without a target
+IGNORE_INDEX = -100  # the label of a place without a target
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def row_of(
     whether the pass is made with checkpointing.
     """
     tree = padded(merged([sequence.ids for sequence in sequences]), step)
-    labels = np.full(len(tree.ids), IGNORED, dtype=np.int64)
+    labels = np.full(len(tree.ids), IGNORE_INDEX, dtype=np.int64)
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
         place = places[sequence.targets - 1]
