@@ -34,7 +34,7 @@ from homerl.train.model import ModelSettings
 from homerl.train.optimizers.owned import match_adapter
 from homerl.train.packing.attention import Kernel, by_segment, by_torch, kernel_of, packed_attention
 from homerl.train.packing.budget import TokenBytes
-from homerl.train.packing.families import why_alone
+from homerl.train.packing.families import why_unpackable
 from homerl.train.packing.rows import TokenSequence, row_of
 from homerl.train.packing.updates import configs_of
 from homerl.train.sizes import of_config
@@ -105,7 +105,7 @@ def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: 
 
 def _kernel(model: Any, settings: ModelSettings, device: str) -> Kernel | None:
     """What attends to packed rows, or None. The kernels of packages keep what torch's own does."""
-    if why_alone(model.config.to_dict()):
+    if why_unpackable(model.config.to_dict()):
         return None
     _, kernel = kernel_of(settings.attention, device, settings.dtype != "float32")
     return by_segment if kernel is by_segment else by_torch

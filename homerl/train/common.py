@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import torch
+from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from envs.documents import InputError, read_json
@@ -26,8 +27,9 @@ from homerl.train.background_saves import WRITING
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
 from homerl.train.model import ModelSettings
 from homerl.train.packing.compiled import CompiledLayers
-from homerl.train.packing.families import why_alone
-from homerl.train.packing.gauge import Gauge
+from homerl.train.packing.families import why_unpackable
+from homerl.train.packing.passes import Budget
+from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import OptimSettings
@@ -158,12 +160,21 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
     else:
         memory = torch.cuda.get_device_properties(state.device).total_memory / GB
     found = estimate(recipe, gpus=state.num_processes, memory=memory)
-    alone = why_alone(trainer.model.config.to_dict())
-    gauge, half, compiled = Gauge(state, found.room), recipe.model.dtype != "float32", compiled_layers(trainer.model, recipe)
-    updates = PackedUpdates(state, gauge.budget, recipe.model.attention, half, alone, gauge, compiled)
+    profiler = MemoryProfiler(state, found.headroom)
+    compiled = compiled_layers(trainer.model, recipe)
+    updates = packed_passes(trainer.model, recipe, state, profiler.budget, profiler, compiled)
     if not found.fits(memory):
         updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
     return updates
+
+
+def packed_passes(
+    model: Any, recipe: Any, accelerator: Accelerator, budget: Budget, profiler: MemoryProfiler | None = None,
+    compiled: CompiledLayers | None = None,
+) -> PackedUpdates:  # fmt: skip
+    """The packed passes of a model with a budget, by the recipe's attention."""
+    half, unpackable = recipe.model.dtype != "float32", why_unpackable(model.config.to_dict())
+    return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled)
 
 
 def compiled_layers(model: Any, recipe: Any) -> CompiledLayers | None:

@@ -29,11 +29,9 @@ import numpy as np
 from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.common import load_policy, with_kernels
+from homerl.train.common import load_policy, packed_passes, with_kernels
 from homerl.train.memory import count_of, longest, teacher_model
-from homerl.train.packing.families import why_alone
 from homerl.train.packing.rows import TokenSequence
-from homerl.train.packing.updates import PackedUpdates
 from homerl.train.policy import add_head, placed
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.refusals import is_hollow
@@ -70,15 +68,14 @@ class LocalTeacher:
         refuse_other_words(name, tokenizer)
         model = with_kernels(load_policy(recipe.model, name, is_hollow(recipe)), recipe).eval().requires_grad_(False)
         add_head(model, recipe.rlve)
-        half, alone = recipe.model.dtype != "float32", why_alone(model.config.to_dict())
         token = count_of(recipe, longest(recipe.rlve), teacher_model(recipe)).token  # it may be larger than the policy
-        budget = replace(trainer.updates.gauge.room, token=token).budget()
-        self.updates = PackedUpdates(trainer.accelerator, budget, recipe.model.attention, half, alone)
+        budget = replace(trainer.updates.profiler.headroom, token=token).budget()
+        self.passes = packed_passes(model, recipe, trainer.accelerator, budget)
         self.model = placed(model, trainer.accelerator)
 
     def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One pass without gradients over the sequences, packed as those of the policy."""
-        return self.updates.scores(self.model, sequences).cpu().numpy()
+        return self.passes.scores(self.model, sequences).cpu().numpy()
 
 
 class ServedTeacher:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from homerl.recipe.base import Base
 from homerl.train import TRAININGS
 from homerl.train.disk import Disk, disk_of
-from homerl.train.engines.contract import Sizes, Takes
+from homerl.train.engines.contract import MemorySizes, MemoryUse
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO, ModelSettings
-from homerl.train.packing.budget import Room
+from homerl.train.packing.budget import Headroom
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import RLVESettings, SFTSettings
 from homerl.train.refusals import parallel_mode
@@ -41,8 +41,8 @@ ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two momen
 class Estimate:
     """Memory in GB by part. `peak` is the larger of training and sampling.
 
-    `lacks` says what does not fit by itself, `room` what the budget of a pass is made from, `disk` what is written, and
-    `alone` why each sequence has a row of its own, if so.
+    `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
+    `unpackable` why each sequence has a row of its own, if so.
     """
 
     gpus: int
@@ -51,14 +51,14 @@ class Estimate:
     sampling: dict[str, float]
     unit: str
     lacks: str
-    room: Room
+    headroom: Headroom
     disk: Disk
-    alone: str | None = None
+    unpackable: str | None = None
 
     @property
     def budget(self) -> Budget:
         """The most tokens of a pass."""
-        return self.room.budget()
+        return self.headroom.budget()
 
     @property
     def peak(self) -> float:
@@ -84,7 +84,7 @@ class Estimate:
             *(f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts),
             f"  tokens of a pass: up to {self.budget}",
             f"  disk: {self.disk}",
-            *([f"  each row has one sequence, and no prompt is shared: {self.alone}"] if self.alone else []),
+            *([f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []),
         ]
 
 
@@ -113,7 +113,7 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     adam = ADAM[recipe.model.dtype]
     always = _states(parallel, whole, trained, width, count, adam)
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
-    takes = Takes()
+    use = MemoryUse()
     if stage == "rlve":
         sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
         if settings.kl and recipe.model.lora is None:
@@ -124,16 +124,16 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
             )
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         left = max(0.0, memory - sum(always.values()))
-        takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded, left))
-        always |= takes.always
+        use = engine_of(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded, left))
+        always |= use.always
     logits = shape.logits() / GB
-    room = Room(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
-    activations, lacks = _activations(room, longest(settings))
+    headroom = Headroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
+    activations, lacks = _activations(headroom, longest(settings))
     training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
     saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if recipe.run == "flywheel" else "")
     disk = disk_of(out, settings, stage == "rlve" and recipe.evaluation.every is not None, *saved)
-    return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, room, disk, shape.alone)
+    return Estimate(count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable)
 
 
 def teacher_model(recipe: Base) -> ModelSettings:
@@ -183,13 +183,13 @@ def liger_installed() -> bool:
     return find_spec("liger_kernel") is not None
 
 
-def _activations(room: Room, longest: int) -> tuple[float, str]:
+def _activations(headroom: Headroom, longest: int) -> tuple[float, str]:
     """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
-    budget = room.budget()
-    kept = max(room.expected(budget.plain, False), (budget.most > budget.plain) * room.expected(budget.most, True))
-    alone = room.expected(longest, budget.plain < budget.most)
+    budget = headroom.budget()
+    kept = max(headroom.expected(budget.plain, False), (budget.most > budget.plain) * headroom.expected(budget.most, True))
+    alone = headroom.expected(longest, budget.plain < budget.most)
     needs = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations"
-    return kept / GB, needs if alone > room.free else ""
+    return kept / GB, needs if alone > headroom.free else ""
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:

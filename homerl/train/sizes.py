@@ -12,7 +12,7 @@ from typing import Any
 
 from envs.documents import read_json
 from homerl.train.model import ModelSettings
-from homerl.train.packing.families import why_alone
+from homerl.train.packing.families import why_unpackable
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
@@ -20,7 +20,7 @@ HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TR
 
 @dataclass(frozen=True)
 class DecoderSizes:
-    """The sizes of a dense decoder. The names are Qwen3's. `alone` says why its sequences share no row, if they do not."""
+    """The sizes of a dense decoder. The names are Qwen3's. `unpackable` says why its sequences share no row, if so."""
 
     hidden: int
     layers: int
@@ -30,7 +30,7 @@ class DecoderSizes:
     head_dim: int = 128
     vocab: int = 151_936
     tied: bool = False
-    alone: str | None = None
+    unpackable: str | None = None
 
     @property
     def per_layer(self) -> int:
@@ -125,5 +125,5 @@ def of_config(config: Mapping[str, Any]) -> DecoderSizes:
     return DecoderSizes(
         text["hidden_size"], text["num_hidden_layers"], heads, text.get("num_key_value_heads") or heads,
         text["intermediate_size"], text.get("head_dim") or text["hidden_size"] // heads, text["vocab_size"],
-        config.get("tie_word_embeddings", False), why_alone(config),
+        config.get("tie_word_embeddings", False), why_unpackable(config),
     )  # fmt: skip

@@ -194,7 +194,7 @@ def test_passes_without_gradients_are_larger_and_fit_too():
         for asked in ("auto", "4096"):
             found = estimate(recipe("rlve_8b_lora", "--rlve.tokens_per_step", asked), gpus=1, memory=memory)
             budget, larger = found.budget, found.budget.without_gradients().most
-            assert budget.most <= larger <= 65536 and larger * found.room.token.scored < found.room.free
+            assert budget.most <= larger <= 65536 and larger * found.headroom.token.scored < found.headroom.free
             assert larger > budget.most or memory < 100
     small = estimate(recipe("quickstart"), stage="rlve").budget
     assert small.without_gradients().most == small.most

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import Asked, EngineKind, GpuShare, Refusal, Run, Sizes, Takes, Trained
+from homerl.train.engines.contract import Asked, EngineKind, GpuShare, MemorySizes, MemoryUse, PolicyTrainer, Refusal, Run
 from homerl.train.phases import Phases
 
 SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, where it would otherwise take all memory
@@ -36,7 +36,7 @@ class Continuous:
         self._manager: Any = None
         self._names = map(str, itertools.count())
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Keep the trainer."""
         self.trainer = trainer
 
@@ -99,9 +99,9 @@ class ContinuousBatching(EngineKind):
             instead = "use engine `vllm`, `server` or `transformers`"
             yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
-    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
+    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
         """The cache, which takes its share of what is free, however few episodes there are."""
-        return Takes(sampling={"cache": settings.engine.gpu_memory * sizes.free})
+        return MemoryUse(sampling={"cache": settings.engine.gpu_memory * sizes.free})
 
 
 ENGINE = ContinuousBatching()

@@ -45,7 +45,7 @@ class Run(Protocol):
     rlve: Asked
 
 
-class Trained(Protocol):
+class PolicyTrainer(Protocol):
     """What an engine may know of the trainer: `model` is the policy, `model_wrapped` the same in shards or with DDP, once
     training has begun.
     """
@@ -64,7 +64,7 @@ class TrainedEngine(Engine, Protocol):
 
     version: int
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, before training begins. All ranks call it together."""
 
     def sync(self, version: int) -> None:
@@ -87,7 +87,7 @@ class GpuShare(Model):
 
 
 @dataclass(frozen=True)
-class Sizes:
+class MemorySizes:
     """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, the GPU's memory, and what
     training leaves of it when it does not work (`free`).
 
@@ -102,7 +102,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Takes:
+class MemoryUse:
     """The memory that an engine takes on the trainer's GPU, in GB by part: always, and only while it samples.
 
     `lacks` describes what does not fit; it is empty if all fits.
@@ -143,6 +143,6 @@ class EngineKind(ABC):
         """Yield what this machine or its servers lack for the engine, apart from its packages."""
         return ()
 
-    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
+    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
         """An estimate of the engine's memory."""
-        return Takes()
+        return MemoryUse()

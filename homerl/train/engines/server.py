@@ -24,7 +24,7 @@ from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.processes.ranks import is_first
-from homerl.train.engines.contract import Asked, Trained, TrainedEngine
+from homerl.train.engines.contract import Asked, PolicyTrainer, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
@@ -80,7 +80,7 @@ class Server(Synced):
             },
         }  # fmt: skip
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew."""
         from accelerate.utils import broadcast_object_list
 

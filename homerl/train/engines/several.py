@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from homerl.agents.policy import Sample
 from homerl.terminal.console import print_error
-from homerl.train.engines.contract import Trained, TrainedEngine
+from homerl.train.engines.contract import PolicyTrainer, TrainedEngine
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
 
@@ -39,7 +39,7 @@ class Servers:
         self.servers, self.lost = servers, set[int]()
         self.version, self.begun = -1, 0
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and connect with each server."""
         self.trainer, self.phases = trainer, phases
         for server in self.servers:

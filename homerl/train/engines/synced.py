@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, Refusal, Run, Trained
+from homerl.train.engines.contract import EngineKind, PolicyTrainer, Refusal, Run
 from homerl.train.phases import Phases
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
             yield name.replace(".base_layer", ""), whole
 
 
-def generation(trainer: Trained, **options: Any) -> Any:
+def generation(trainer: PolicyTrainer, **options: Any) -> Any:
     """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it.
 
     TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
@@ -127,7 +127,7 @@ class Synced:
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
         self.generation: Any = None
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
         self.trainer, self.phases = trainer, phases
         self.generation = generation(trainer, **self.transfer)

@@ -13,7 +13,7 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
-from homerl.train.engines.contract import Asked, EngineKind, Sizes, Takes, Trained
+from homerl.train.engines.contract import Asked, EngineKind, MemorySizes, MemoryUse, PolicyTrainer
 from homerl.train.phases import Phases
 
 
@@ -35,7 +35,7 @@ class InPlace(TransformersEngine):
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int, tokens: int | None = None) -> None:
         super().__init__(None, tokenizer, max_tokens, temperature, batch, tokens=tokens)
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Keep the trainer."""
         self.trainer = trainer
 
@@ -61,7 +61,7 @@ class Snapshot(InPlace):
         super().__init__(*args)
         self._lock = threading.Lock()
 
-    def attach(self, trainer: Trained, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
         from homerl.train.shards import filled
 
@@ -104,13 +104,13 @@ class Transformers(EngineKind):
         engine = settings.engine
         return kind(tokenizer, settings.max_tokens, settings.temperature, engine.batch, engine.tokens)
 
-    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
+    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
         """The copy, if there is one, and the cache of a batch."""
         copied = settings.async_rollouts or sizes.sharded
         always = {"the sampler's copy": sizes.weights} if copied else {}
         engine = settings.engine
         most = sizes.cache * engine.tokens / settings.max_episode_tokens if engine.tokens else CACHE_SHARE * sizes.gpu
-        return Takes(always, {"cache": min(most, sizes.cache * engine.batch)})
+        return MemoryUse(always, {"cache": min(most, sizes.cache * engine.batch)})
 
 
 ENGINE = Transformers()

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import Asked, GpuShare, Sizes, Takes
+from homerl.train.engines.contract import Asked, GpuShare, MemorySizes, MemoryUse
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
 
@@ -108,15 +108,15 @@ class VLLM(SyncedKind):
         }
         return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
 
-    def takes(self, settings: Asked, sizes: Sizes) -> Takes:
+    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""
         if sizes.weights >= FULL * share:
             lacks = f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {sizes.weights:.1f} GB with its cache"
         if engine.sleep:
-            return Takes(sampling={"vLLM (sleeps while the trainer works)": share}, lacks=lacks)
-        return Takes(always={"vLLM": share}, lacks=lacks)
+            return MemoryUse(sampling={"vLLM (sleeps while the trainer works)": share}, lacks=lacks)
+        return MemoryUse(always={"vLLM": share}, lacks=lacks)
 
 
 ENGINE = VLLM()

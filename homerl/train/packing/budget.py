@@ -1,6 +1,6 @@
 """The budget of a pass, from the memory that weights, gradients, the optimizer and the engine leave.
 
-On a GPU the first passes of a run are smaller (`Room.cautious`), and the budget follows from what they took (`gauge.py`).
+On a GPU the first passes of a run are smaller (`Headroom.cautious`); what they took makes the budget (`profiler.py`).
 
 Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements, but not
 in passes without gradients, which keep no activations; with `gradient_checkpointing: auto` a pass keeps its activations if
@@ -53,7 +53,7 @@ class TokenBytes:
 
 
 @dataclass(frozen=True)
-class Room:
+class Headroom:
     """What a budget is made from: the recipe's settings, a token's bytes, the free bytes, and whether it is for a CPU."""
 
     settings: OptimSettings

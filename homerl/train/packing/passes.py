@@ -92,7 +92,7 @@ def split(sequences: Sequence[Ids], budget: Budget) -> Split:
     return Split([members for _, members in passes], [tokens for tokens, _ in passes], own[-1])
 
 
-def each_alone(sequences: Sequence[Ids]) -> Split:
+def one_each(sequences: Sequence[Ids]) -> Split:
     """A pass for each sequence, for a model whose sequences cannot share a row."""
     sizes = [len(ids) - 1 for ids in sequences]
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i])

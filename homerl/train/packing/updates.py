@@ -32,8 +32,8 @@ from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
 from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.errors import out_of_memory, uncompilable
-from homerl.train.packing.gauge import Gauge
-from homerl.train.packing.passes import STEP, Budget, each_alone, split
+from homerl.train.packing.passes import STEP, Budget, one_each, split
+from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.self_check import refuse_mixing
 from homerl.train.sizes import GB
@@ -45,8 +45,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Pass:
-    """The indices of a pass's sequences (none: only others have some left), and whether it is made with checkpointing."""
+class MicroBatch:
+    """A pass: the indices of its sequences (none: only others have some left), and whether it is made with checkpointing."""
 
     members: list[int]
     recomputed: bool = False
@@ -54,35 +54,35 @@ class Pass:
 
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
-    computes in a 16-bit number format, and `alone` why its sequences cannot share a row, if so (`families.py`). `compiled`
-    are its layers, if they run compiled in packed rows.
+    computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so (`families.py`).
+    `compiled` are its layers, if they run compiled in packed rows.
 
-    Once a `gauge` has measured a pass, its budget is taken.
+    Once a `profiler` has measured a pass, its budget is taken.
 
     `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
     have been enough, if each common beginning were forwarded once an update.
     """
 
     def __init__(
-        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, alone: str | None = None,
-        gauge: Gauge | None = None, compiled: CompiledLayers | None = None,
+        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, unpackable: str | None = None,
+        profiler: MemoryProfiler | None = None, compiled: CompiledLayers | None = None,
     ) -> None:  # fmt: skip
-        self.accelerator, self.budget, self.gauge, self.compiled = accelerator, budget, gauge, compiled
+        self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
         name, kernel = kernel_of(attention, accelerator.device.type, half)
-        self.kernel, self.half, self.checked = None if alone else kernel, half, False
+        self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
         self.forwarded = self.unique = self.passes = self.updates = self.halvings = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
-        attending = "the model's own" if alone else name
+        attending = "the model's own" if unpackable else name
         self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
         if self.kernel and compiled:
             self.log.warning(
                 "layers are compiled in the first pass, which takes up to two minutes; model.compile: false does not"
             )
-        if alone:
-            self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {alone}")
+        if unpackable:
+            self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {unpackable}")
 
     def train(
         self, model: Any, sequences: Sequence[TokenSequence], objective: Objective,
@@ -133,7 +133,7 @@ class PackedUpdates:
         model.eval()
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
-        def make(one: Pass) -> None:
+        def make(one: MicroBatch) -> None:
             with self._attention(model), self.accelerator.autocast():
                 scored = scores(model, self._row(sequences, one)).logps.float()
             for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
@@ -172,11 +172,11 @@ class PackedUpdates:
         (*early, final), unique = self._passes(sequences, self.budget, exchanges=True)
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
 
-        def make(one: Pass, last: bool) -> None:
+        def make(one: MicroBatch, last: bool) -> None:
             row = self._row(sequences, one)
             self._checkpoint(model, one.recomputed)
             tokens = row.tokens if one.members else 0
-            measured = self.gauge.watch(len(done), tokens, one.recomputed) if self.gauge else nullcontext()
+            measured = self.profiler.watch(len(done), tokens, one.recomputed) if self.profiler else nullcontext()
             with measured, self._exchange(model, last) as called, self._attention(model):
                 with self.accelerator.autocast():
                     scored = scores(called, row)
@@ -198,32 +198,34 @@ class PackedUpdates:
 
     def _take_measure(self) -> None:
         """After an update: the budget that follows from what was measured, if it was."""
-        if self.gauge and (found := self.gauge.settled()):
-            self.budget = self.gauge.budget
+        if self.profiler and (found := self.profiler.settled()):
+            self.budget = self.profiler.budget
             self.log.warning(found)  # information is not shown
 
-    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> tuple[list[Pass], int]:
+    def _passes(
+        self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False
+    ) -> tuple[list[MicroBatch], int]:
         """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
 
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
         ids = [sequences[i].ids for i in with_targets]
-        parts = split(ids, budget) if self.kernel else each_alone(ids)
+        parts = split(ids, budget) if self.kernel else one_each(ids)
         passes = [
-            Pass([with_targets[i] for i in members], budget.checkpoints(tokens))
+            MicroBatch([with_targets[i] for i in members], budget.checkpoints(tokens))
             for members, tokens in zip(parts.passes, parts.tokens, strict=True)
         ]
         if self._in_shards:
-            return self._alike(passes or [Pass([])]), parts.unique
+            return self._alike(passes or [MicroBatch([])]), parts.unique
         ends_empty = not passes or (exchanges and self.accelerator.num_processes > 1)
-        return passes + [Pass([])] * ends_empty, parts.unique
+        return passes + [MicroBatch([])] * ends_empty, parts.unique
 
-    def _alike(self, passes: list[Pass]) -> list[Pass]:
+    def _alike(self, passes: list[MicroBatch]) -> list[MicroBatch]:
         """The passes, with empty ones up to the most that a rank makes, and checkpointing where a rank needs it."""
         device = self.accelerator.device
         count = int(gather(torch.tensor([len(passes)], device=device)).max())
-        passes = passes + [Pass([])] * (count - len(passes))
+        passes = passes + [MicroBatch([])] * (count - len(passes))
         needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
         return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
 
@@ -237,7 +239,7 @@ class PackedUpdates:
                 stack.enter_context(self.compiled.running())
             yield
 
-    def _row(self, sequences: Sequence[TokenSequence], one: Pass) -> Row:
+    def _row(self, sequences: Sequence[TokenSequence], one: MicroBatch) -> Row:
         device = self.accelerator.device
         if not one.members:
             row = empty_row(self.kernel, device, one.recomputed)

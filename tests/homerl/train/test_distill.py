@@ -17,7 +17,7 @@ from homerl.run.preflight import check_machine
 from homerl.train import rlve
 from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_words
 from homerl.train.memory import count_of, estimate, teacher_model
-from homerl.train.packing.budget import Room
+from homerl.train.packing.budget import Headroom
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.rlve import train_rlve
@@ -215,10 +215,11 @@ def test_a_teacher_is_asked_in_passes_that_its_own_layers_allow(recipe, teacher,
     """It is larger than the policy, and is never trained."""
     settings = recipe("run", {"model": str(teacher)})
     trains, judges = (count_of(settings, 64, model).token for model in (None, teacher_model(settings)))
-    room = Room(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
-    trainer = SimpleNamespace(accelerator=Accelerator(cpu=True), updates=SimpleNamespace(gauge=SimpleNamespace(room=room)))
-    made = LocalTeacher(str(teacher), settings, tokenizer, trainer).updates.budget.without_gradients()
-    assert made.most == 896 < room.budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
+    headroom = Headroom(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
+    updates = SimpleNamespace(profiler=SimpleNamespace(headroom=headroom))
+    trainer = SimpleNamespace(accelerator=Accelerator(cpu=True), updates=updates)
+    made = LocalTeacher(str(teacher), settings, tokenizer, trainer).passes.budget.without_gradients()
+    assert made.most == 896 < headroom.budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
 
 
 def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher, judged):

@@ -17,7 +17,7 @@ from homerl.train.adapted import peft_config
 from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.optimizers.owned import match_adapter
 from homerl.train.packing.attention import by_segment, packed_attention
-from homerl.train.packing.families import why_alone
+from homerl.train.packing.families import why_unpackable
 from homerl.train.packing.rows import TokenSequence, row_of
 from homerl.train.packing.updates import configs_of
 from homerl.train.sizes import KNOWN, of_config
@@ -44,7 +44,7 @@ def real(config: dict[str, Any], settings: ModelSettings) -> Any:
 def held(model: Any) -> float:
     """Bytes of a token that a forward pass has allocated and not freed, of a row of one sequence, without the head."""
     decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).get_decoder()
-    packs = why_alone(model.config.to_dict()) is None
+    packs = why_unpackable(model.config.to_dict()) is None
     row = row_of([TokenSequence.of([3] * (TOKENS + 1), np.array([TOKENS]))], by_segment if packs else None, "cpu")
     inputs = {name: value for name, value in row.inputs.items() if name not in ("shift_labels", "fused_lm_head")}
     attention = packed_attention(*configs_of(model)) if packs else nullcontext()

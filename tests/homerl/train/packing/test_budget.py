@@ -13,9 +13,9 @@ from families import PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.budget import Room, TokenBytes
-from homerl.train.packing.gauge import Gauge
+from homerl.train.packing.budget import Headroom, TokenBytes
 from homerl.train.packing.passes import Budget
+from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.rows import Scores, TokenSequence
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
@@ -24,24 +24,25 @@ MB = 10**6
 TOKEN = TokenBytes(kept=5 * MB, recomputed=0.4 * MB, layer=0.1 * MB)
 
 
-def room(cpu: bool = False, token: TokenBytes = TOKEN, free: float = 51_000 * MB, **settings: Any) -> Room:
-    return Room(SFTSettings(**settings), token, free, cpu)
+def headroom(cpu: bool = False, token: TokenBytes = TOKEN, free: float = 51_000 * MB, **settings: Any) -> Headroom:
+    return Headroom(SFTSettings(**settings), token, free, cpu)
 
 
 def test_a_budget_is_what_fits_in_nine_tenths_of_the_memory():
-    assert room().budget() == Budget(8960, 32_768, scored=65_536)
-    assert room().cautious() == Budget(4480, 16_384, scored=32_768)
-    assert room(gradient_checkpointing=True).budget() == Budget(0, 32_768, scored=65_536)
-    assert room(cpu=True).budget() == Budget(4096, 4096)
-    assert room().expected(10, recomputed=False) == 51 * MB and room().expected(10, recomputed=True) == 5 * MB
+    assert headroom().budget() == Budget(8960, 32_768, scored=65_536)
+    assert headroom().cautious() == Budget(4480, 16_384, scored=32_768)
+    assert headroom(gradient_checkpointing=True).budget() == Budget(0, 32_768, scored=65_536)
+    assert headroom(cpu=True).budget() == Budget(4096, 4096)
+    assert headroom().expected(10, recomputed=False) == 51 * MB and headroom().expected(10, recomputed=True) == 5 * MB
 
 
-class Told(Gauge):
-    """A gauge of a GPU that is told what passes take, in bytes."""
+class Told(MemoryProfiler):
+    """A profiler of a GPU that is told what passes take, in bytes."""
 
-    def __init__(self, room: Room, took: float) -> None:
-        super().__init__(Accelerator(cpu=True), room)
-        self.waits, self.budget, self.took = room.measures, room.cautious() if room.measures else room.budget(), took
+    def __init__(self, headroom: Headroom, took: float) -> None:
+        super().__init__(Accelerator(cpu=True), headroom)
+        self.waits, self.took = headroom.measures, took
+        self.budget = headroom.cautious() if self.waits else headroom.budget()
 
     def allocated(self) -> int:
         return 7 * MB
@@ -50,53 +51,53 @@ class Told(Gauge):
         return 7 * MB + int(self.took)
 
 
-def made(gauge: Gauge, *passes: tuple[int, int, bool]) -> str | None:
+def made(profiler: MemoryProfiler, *passes: tuple[int, int, bool]) -> str | None:
     for one in passes:
-        with gauge.watch(*one):
+        with profiler.watch(*one):
             pass
-    return gauge.settled()
+    return profiler.settled()
 
 
 def test_the_budget_follows_from_what_the_second_pass_took():
-    gauge = Told(room(), took=2000 * 6.12 * MB)
-    said = made(gauge, (0, 4000, False), (1, 2000, False), (2, 100, False))
+    profiler = Told(headroom(), took=2000 * 6.12 * MB)
+    said = made(profiler, (0, 4000, False), (1, 2000, False), (2, 100, False))
     assert said == (
         "activations of a token: 6.12 MB measured, 5.1 MB estimated; tokens of a pass from now on: "
         "7424 with all activations kept, 32768 with checkpointing; 65536 without gradients"
     )
-    assert gauge.budget == Budget(7424, 32_768, scored=65_536) == room(token=TOKEN.times(1.2)).budget()
-    assert made(gauge, (1, 2000, False)) is None, "once"
+    assert profiler.budget == Budget(7424, 32_768, scored=65_536) == headroom(token=TOKEN.times(1.2)).budget()
+    assert made(profiler, (1, 2000, False)) is None, "once"
 
 
 def test_a_pass_with_checkpointing_is_compared_with_what_it_keeps():
-    gauge = Told(room(gradient_checkpointing=True), took=2000 * 1 * MB)
-    made(gauge, (0, 4000, True), (1, 2000, True))
-    assert gauge.budget == Budget(0, 32_768, scored=65_536) and gauge.room.token == TOKEN.times(2)
+    profiler = Told(headroom(gradient_checkpointing=True), took=2000 * 1 * MB)
+    made(profiler, (0, 4000, True), (1, 2000, True))
+    assert profiler.budget == Budget(0, 32_768, scored=65_536) and profiler.headroom.token == TOKEN.times(2)
 
 
 def test_an_update_of_one_pass_measures_nothing():
-    gauge = Told(room(), took=1)
-    assert made(gauge, (0, 4000, False)) is None and gauge.budget == room().cautious()
-    assert made(gauge, (0, 4000, False), (1, 0, False)) is None, "nor an empty one, which others wait for"
-    assert made(gauge, (0, 4000, False), (1, 10, False)) is not None
+    profiler = Told(headroom(), took=1)
+    assert made(profiler, (0, 4000, False)) is None and profiler.budget == headroom().cautious()
+    assert made(profiler, (0, 4000, False), (1, 0, False)) is None, "nor an empty one, which others wait for"
+    assert made(profiler, (0, 4000, False), (1, 10, False)) is not None
 
 
 def test_neither_a_cpu_nor_a_number_in_the_recipe_is_measured():
-    for given in (room(cpu=True), room(tokens_per_step=5000)):
-        gauge = Told(given, took=1)
-        assert gauge.budget == given.budget() and made(gauge, (0, 9, False), (1, 9, False)) is None
-    gauge = Gauge(Accelerator(cpu=True), room())
-    assert not gauge.waits and gauge.budget == room().budget(), "without CUDA"
+    for given in (headroom(cpu=True), headroom(tokens_per_step=5000)):
+        profiler = Told(given, took=1)
+        assert profiler.budget == given.budget() and made(profiler, (0, 9, False), (1, 9, False)) is None
+    profiler = MemoryProfiler(Accelerator(cpu=True), headroom())
+    assert not profiler.waits and profiler.budget == headroom().budget(), "without CUDA"
 
 
-def test_an_update_tells_the_gauge_and_takes_its_budget(caplog):
+def test_an_update_tells_the_profiler_and_takes_its_budget(caplog):
     caplog.set_level("INFO")
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen3", **(SIZES | PACKED["qwen3"])))
     add_fused_lm_head(model, temperature=1.0, outputs=("log_probs", "entropy"))
     sequences = [TokenSequence.of([3 + i] * 101, np.arange(50, 101)) for i in range(8)]
-    gauge = Told(room(token=TokenBytes(100, 50), free=30_000, gradient_checkpointing=False), took=200 * 25)
-    updates = PackedUpdates(gauge.accelerator, gauge.budget, "auto", gauge=gauge)
+    profiler = Told(headroom(token=TokenBytes(100, 50), free=30_000, gradient_checkpointing=False), took=200 * 25)
+    updates = PackedUpdates(profiler.accelerator, profiler.budget, "auto", profiler=profiler)
 
     def loss(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
         return -scored.logps.sum(), torch.zeros(1)
@@ -105,6 +106,6 @@ def test_an_update_tells_the_gauge_and_takes_its_budget(caplog):
     first, _ = train()
     assert updates.passes == 8, "one of 100 tokens each, of the 128 that are half of 256"
     second, _ = train()
-    assert updates.passes == 8 + 2 and updates.budget == gauge.budget == Budget(512, 512, allowed=False, scored=1024)
+    assert updates.passes == 8 + 2 and updates.budget == profiler.budget == Budget(512, 512, allowed=False, scored=1024)
     assert first.item() == pytest.approx(second.item(), rel=1e-5)
     assert caplog.text.count("activations of a token: 5e-05 MB measured, 0.0001 MB estimated") == 1

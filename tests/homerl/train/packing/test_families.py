@@ -12,7 +12,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from envs.documents import InputError
 from homerl.train.packing import self_check
-from homerl.train.packing.families import why_alone
+from homerl.train.packing.families import why_unpackable
 from homerl.train.packing.passes import Budget
 from homerl.train.packing.rows import Scores, TokenSequence
 from homerl.train.packing.updates import PackedUpdates
@@ -62,13 +62,13 @@ def mean_loss(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.T
 
 
 def updates(model: Any, budget: Budget, why: str | None) -> PackedUpdates:
-    return PackedUpdates(Accelerator(cpu=True), budget, "auto", alone=why)
+    return PackedUpdates(Accelerator(cpu=True), budget, "auto", unpackable=why)
 
 
 @pytest.mark.parametrize(("family", "sizes"), [*PACKED.items(), *ALONE.items()], ids=[*PACKED, *ALONE])
 def test_an_update_is_that_of_the_sequences_alone(family, sizes):
     model = made(family, **sizes)
-    why = why_alone(model.config.to_dict())
+    why = why_unpackable(model.config.to_dict())
     assert bool(why) == (family in ALONE), why
     loss = -torch.cat([alone(model, one) for one in SEQUENCES]).sum()
     loss.backward()
@@ -104,5 +104,5 @@ def test_the_rounding_of_tf32_is_no_mixing(monkeypatch):
 
 
 def test_a_configuration_within_another_is_read():
-    assert why_alone({"text_config": {"layer_types": ["conv"]}}) == "its layers are not all attention (conv)"
-    assert why_alone({"text_config": {"layer_types": ["full_attention"]}, "attention_dropout": 0.5}) is None
+    assert why_unpackable({"text_config": {"layer_types": ["conv"]}}) == "its layers are not all attention (conv)"
+    assert why_unpackable({"text_config": {"layer_types": ["full_attention"]}, "attention_dropout": 0.5}) is None

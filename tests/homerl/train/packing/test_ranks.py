@@ -19,8 +19,8 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.budget import Room, TokenBytes
-from homerl.train.packing.gauge import Gauge
+from homerl.train.packing.budget import Headroom, TokenBytes
+from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.passes import Budget
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
@@ -38,7 +38,7 @@ class InShards(PackedUpdates):   # as if every pass exchanged something
     _in_shards = True
 
 
-class Half(Gauge):   # as if a pass took half of what was estimated
+class Half(MemoryProfiler):   # as if a pass took half of what was estimated
     def allocated(self):
         return 1000
 
@@ -58,8 +58,8 @@ def learnt(memory):
     shards, lacks = memory in ("shards", "measured"), memory == "lacks" and rank == ranks - 1
     updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
     if memory == "measured":
-        updates.gauge = Half(state, Room(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
-        updates.gauge.waits, updates.budget = True, updates.gauge.room.cautious()
+        updates.profiler = Half(state, Headroom(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
+        updates.profiler.waits, updates.budget = True, updates.profiler.headroom.cautious()
     updates.checked = shards   # else its rows count among the passes below
     recomputed = []   # of each pass
     forward = plain.model.forward

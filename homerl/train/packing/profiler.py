@@ -17,19 +17,19 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import gather
 
-from homerl.train.packing.budget import Room
+from homerl.train.packing.budget import Headroom
 
 SECOND = 1  # index of the pass that is measured
 
 
-class Gauge:
+class MemoryProfiler:
     """Measures one pass on each rank, and makes the budget of it. `waits` tells that none was measured yet."""
 
-    def __init__(self, accelerator: Accelerator, room: Room) -> None:
-        self.accelerator, self.room = accelerator, room
-        self.waits = room.measures and accelerator.device.type == "cuda"
+    def __init__(self, accelerator: Accelerator, headroom: Headroom) -> None:
+        self.accelerator, self.headroom = accelerator, headroom
+        self.waits = headroom.measures and accelerator.device.type == "cuda"
         self._factor = 0.0
-        self.budget = room.cautious() if self.waits else room.budget()
+        self.budget = headroom.cautious() if self.waits else headroom.budget()
 
     @contextmanager
     def watch(self, index: int, tokens: int, recomputed: bool) -> Iterator[None]:
@@ -39,7 +39,7 @@ class Gauge:
             return
         before = self.allocated()
         yield
-        self._factor = (self.peak() - before) / self.room.expected(tokens, recomputed)
+        self._factor = (self.peak() - before) / self.headroom.expected(tokens, recomputed)
 
     def settled(self) -> str | None:
         """After an update: what was measured and the budget, in words, if the budget follows from this update.
@@ -48,14 +48,14 @@ class Gauge:
         """
         if not self.waits:
             return None
-        own = torch.tensor([[self._factor, -self.room.free]], device=self.accelerator.device, dtype=torch.float64)
+        own = torch.tensor([[self._factor, -self.headroom.free]], device=self.accelerator.device, dtype=torch.float64)
         factor, free = gather(own).amax(0).tolist()
         if not factor:
             return None
-        estimated = self.room.token.plain
-        self.room = replace(self.room, token=self.room.token.times(factor), free=-free)
-        self.waits, self.budget = False, self.room.budget()
-        measured = self.room.token.plain
+        estimated = self.headroom.token.plain
+        self.headroom = replace(self.headroom, token=self.headroom.token.times(factor), free=-free)
+        self.waits, self.budget = False, self.headroom.budget()
+        measured = self.headroom.token.plain
         return (
             f"activations of a token: {measured / 1e6:.3g} MB measured, {estimated / 1e6:.3g} MB estimated; "
             f"tokens of a pass from now on: {self.budget}"
