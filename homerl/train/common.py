@@ -34,7 +34,7 @@ from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import OptimSettings
 from homerl.train.refusals import is_adapter
-from homerl.train.shards import hollow_model
+from homerl.train.shards import empty_model
 from homerl.train.sizes import GB
 
 
@@ -117,8 +117,8 @@ def load_tokenizer(source: str, own: bool = False) -> Any:
     return tokenizer
 
 
-def load_policy(settings: ModelSettings, source: str, hollow: bool = False) -> Any:
-    """Load the model in the recipe's dtype (TRL would load a model given by name in float32), or without weights (`hollow`).
+def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Any:
+    """Load the model in the recipe's dtype (TRL would load a model given by name in float32), or without weights (`empty`).
 
     If `source` is an adapter, or its base is one, the adapter is merged. Training a second adapter would silently
     replace it.
@@ -128,12 +128,12 @@ def load_policy(settings: ModelSettings, source: str, hollow: bool = False) -> A
 
     disable_progress_bar()
     if not is_adapter(source):
-        load = hollow_model if hollow else AutoModelForCausalLM.from_pretrained
+        load = empty_model if empty else AutoModelForCausalLM.from_pretrained
         return load(source, dtype=getattr(torch, settings.dtype))
     from peft import PeftModel
 
-    base = load_policy(settings, read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"], hollow)
-    model = base if hollow else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
+    base = load_policy(settings, read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"], empty)
+    model = base if empty else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 

@@ -34,14 +34,14 @@ from homerl.train.memory import count_of, longest, teacher_model
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.policy import add_head, placed
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.refusals import is_hollow
+from homerl.train.refusals import starts_empty
 from homerl.train.tensors import SampledTokens
 from homerl.train.watchdog import Stalled
 
 AT_ONCE = 64  # requests of a rank
 PATIENCE = Patience(timeout=300.0, deadline=900.0, tries=4)
 PROBED = 256  # ids whose words a server is asked for, besides the special ones
-KIN = "choose a teacher of the policy's own family, with the same tokenizer"
+SAME_FAMILY = "choose a teacher of the policy's own family, with the same tokenizer"
 
 
 class Teacher(Protocol):
@@ -65,8 +65,8 @@ class LocalTeacher:
     """A frozen model beside the policy, in the policy's number format and at the temperature of its samples."""
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: Any, trainer: Any) -> None:
-        refuse_other_words(name, tokenizer)
-        model = with_kernels(load_policy(recipe.model, name, is_hollow(recipe)), recipe).eval().requires_grad_(False)
+        refuse_other_tokenizer(name, tokenizer)
+        model = with_kernels(load_policy(recipe.model, name, starts_empty(recipe)), recipe).eval().requires_grad_(False)
         add_head(model, recipe.rlve)
         token = count_of(recipe, longest(recipe.rlve), teacher_model(recipe)).token  # it may be larger than the policy
         budget = replace(trainer.updates.profiler.headroom, token=token).budget()
@@ -83,7 +83,7 @@ class ServedTeacher:
 
     def __init__(self, url: str, model: str, tokenizer: Any, patience: Patience = PATIENCE) -> None:
         self.url, self.endpoint = url, Endpoint([url], model, patience)
-        asyncio.run(self._refuse_other_words(tokenizer))
+        asyncio.run(self._refuse_other_tokenizer(tokenizer))
 
     def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One request for each sequence that has targets."""
@@ -117,7 +117,7 @@ class ServedTeacher:
             raise InputError(what, "rlve.distill.url", remedy)
         return found
 
-    async def _refuse_other_words(self, tokenizer: Any) -> None:
+    async def _refuse_other_tokenizer(self, tokenizer: Any) -> None:
         """Ask for the words of ids from all over the vocabulary, which must be the policy's."""
         known = sorted(tokenizer.get_vocab().values())
         ids = sorted({*known[:: max(1, len(known) // PROBED)], known[-1], *tokenizer.get_added_vocab().values()})
@@ -125,10 +125,10 @@ class ServedTeacher:
             own = tokenizer.decode([number])
             if "\ufffd" not in own and said.strip() != own.strip():  # part of a character has no words
                 what = f"{self.url} has another tokenizer than the policy: token {number} is {said!r}, not {own!r}"
-                raise InputError(what, "rlve.distill.url", KIN)
+                raise InputError(what, "rlve.distill.url", SAME_FAMILY)
 
 
-def refuse_other_words(name: str, tokenizer: Any) -> None:
+def refuse_other_tokenizer(name: str, tokenizer: Any) -> None:
     """Raise `InputError` if the tokenizer of a model does not give each token the id that the policy's does."""
     from transformers import AutoTokenizer
 
@@ -136,7 +136,7 @@ def refuse_other_words(name: str, tokenizer: Any) -> None:
     differing = [word for word in sorted({*own, *other}) if own.get(word) != other.get(word)]
     if differing:
         what = f"{name} has another tokenizer than the policy: {len(differing)} tokens differ, such as {differing[0]!r}"
-        raise InputError(what, "rlve.distill.model", KIN)
+        raise InputError(what, "rlve.distill.model", SAME_FAMILY)
 
 
 def distilled(

@@ -28,7 +28,7 @@ from homerl.recipe.base import Base
 from homerl.train.background_saves import BackgroundSaves
 from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
 from homerl.train.refusals import in_shards, parallel_mode, world_size
-from homerl.train.shards import before_shards
+from homerl.train.shards import prepare_sharding
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
@@ -79,7 +79,7 @@ class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train; weights are sharded first, if they are to be."""
-        before_shards(self.model, self.accelerator)
+        prepare_sharding(self.model, self.accelerator)
         return super().train(*args, **kwargs)
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:

@@ -21,8 +21,8 @@ from trl.trainer.utils import add_fused_lm_head
 from homerl.train.adapted import peft_config
 from homerl.train.common import require
 from homerl.train.recipe import LossSettings, RLVERecipe
-from homerl.train.refusals import is_hollow, parallel_mode
-from homerl.train.shards import frozen, twin
+from homerl.train.refusals import parallel_mode, starts_empty
+from homerl.train.shards import frozen, model_copy
 
 
 def adapted(model: Any, recipe: RLVERecipe, tokenizer: Any) -> Any:
@@ -70,7 +70,7 @@ class Reference:
     def __init__(self, recipe: RLVERecipe, model: Any) -> None:
         """Copy the model before it is changed, if the recipe needs a copy."""
         self.settings = recipe.rlve
-        self.model = twin(model, is_hollow(recipe)).eval() if recipe.rlve.kl and recipe.model.lora is None else None
+        self.model = model_copy(model, starts_empty(recipe)).eval() if recipe.rlve.kl and recipe.model.lora is None else None
 
     def place(self, accelerator: Accelerator) -> None:
         """Bring the copy to the device, in shards if the policy is."""

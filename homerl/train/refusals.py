@@ -48,7 +48,7 @@ def in_shards(recipe: Base) -> bool:
     return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
-def is_hollow(recipe: Base) -> bool:
+def starts_empty(recipe: Base) -> bool:
     """Whether this process gets its shards of the weights from the first one, which alone reads them."""
     return in_shards(recipe) and not is_first()
 

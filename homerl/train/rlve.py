@@ -53,7 +53,7 @@ from homerl.train.policy import Reference, adapted, add_head
 from homerl.train.prefetch import RolloutPrefetcher
 from homerl.train.prefixes import verified_in
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import in_shards, is_hollow, refuse_untrainable, world_size
+from homerl.train.refusals import in_shards, refuse_untrainable, starts_empty, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal, refuse_not_finite
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics, reward_metrics
@@ -79,7 +79,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         )  # fmt: skip
         arguments = training_arguments(recipe)
         with unsharded():
-            model = with_kernels(load_policy(recipe.model, source, is_hollow(recipe)), recipe)
+            model = with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe)
             trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
             return fit(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)

@@ -33,7 +33,7 @@ from homerl.train.packing.rows import IGNORE_INDEX, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
-from homerl.train.refusals import is_hollow, refuse_untrainable, world_size
+from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
 from homerl.train.sentinel import refuse_not_finite
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
@@ -67,7 +67,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
             RankBatches(
                 list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order
             ),
-            model=with_kernels(load_policy(recipe.model, source, is_hollow(recipe)), recipe),
+            model=with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,

@@ -1,7 +1,7 @@
 """Weights that are to be in shards: the first process reads them, and the others get their shards from it.
 
 Invariants:
-- Until then a model of another process is hollow: its weights are memory that nobody has written to, so the system has not
+- Until then a model of another process is empty: its weights are memory that nobody has written to, so the system has not
   given any for them. Its buffers are real.
 - Apart from the first, a process holds one whole weight at a time beside its shards.
 - Policy, reference and the sampler's copy have the weights that the first process read, to the bit.
@@ -19,7 +19,7 @@ from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.nn import Parameter
 
 
-def hollow_model(source: str, **options: Any) -> Any:
+def empty_model(source: str, **options: Any) -> Any:
     """The model of a folder or of the hub without its weights. `options` are those of `from_pretrained`."""
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
@@ -34,13 +34,13 @@ def hollow_model(source: str, **options: Any) -> Any:
     return model
 
 
-def twin(model: Any, hollow: bool) -> Any:
-    """A copy of a model, which is hollow if the model is."""
+def model_copy(model: Any, empty: bool) -> Any:
+    """A copy of a model, which is empty if the model is."""
     known = {id(weight): Parameter(torch.empty_like(weight), weight.requires_grad) for weight in model.parameters()}
-    return copy.deepcopy(model, known if hollow else {})
+    return copy.deepcopy(model, known if empty else {})
 
 
-def filled(model: Any, accelerator: Accelerator) -> Any:
+def broadcast_weights(model: Any, accelerator: Accelerator) -> Any:
     """A model on the device, with all weights. All processes call it together."""
     model = model.to(accelerator.device)
     if accelerator.is_fsdp2 or _is_zero3(accelerator):
@@ -49,7 +49,7 @@ def filled(model: Any, accelerator: Accelerator) -> Any:
     return model
 
 
-def before_shards(model: Any, accelerator: Accelerator) -> None:
+def prepare_sharding(model: Any, accelerator: Accelerator) -> None:
     """Shard a model for ZeRO-3, or make it ready for accelerate, which shards it for FSDP2. All processes call it together.
 
     DeepSpeed by itself would first bring the whole model to each GPU.
@@ -71,7 +71,7 @@ def before_shards(model: Any, accelerator: Accelerator) -> None:
 
 def frozen(model: Any, accelerator: Accelerator) -> Any:
     """A model that is not trained, sharded as the policy is. All processes call it together."""
-    before_shards(model.requires_grad_(False), accelerator)
+    prepare_sharding(model.requires_grad_(False), accelerator)
     if accelerator.is_fsdp2:
         return fsdp2_prepare_model(accelerator, model).eval()
     from trl.models import prepare_deepspeed

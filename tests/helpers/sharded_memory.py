@@ -20,7 +20,7 @@ from homerl.train.common import load_policy
 from homerl.train.parallel import ParallelTrainerMixin, gathered
 from homerl.train.policy import Reference
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import is_hollow
+from homerl.train.refusals import starts_empty
 from homerl.workarounds.whole_at_first import unsharded
 
 
@@ -65,7 +65,7 @@ def main(way: str, folder: str, dtype: str) -> None:
     Path("/proc/self/clear_refs").write_text("5")
     begun = psutil.Process().memory_info().rss
     with unsharded():
-        model = load_policy(recipe.model, folder, is_hollow(recipe))
+        model = load_policy(recipe.model, folder, starts_empty(recipe))
         reference = Reference(recipe, model)
         trainer = Sharded(model, given, train_dataset=[0])
         reference.place(trainer.accelerator)

@@ -22,7 +22,7 @@ from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import ParallelTrainerMixin, deepspeed_config, parallel_arguments, whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
-from homerl.train.shards import twin
+from homerl.train.shards import model_copy
 from homerl.train.tensors import SampledTokens
 
 WORDS, UPDATES = 40, 2
@@ -143,7 +143,7 @@ def main(way: str, folder: Path) -> None:
     for model, loss in KINDS:
         if found and way.startswith("zero"):
             given = arguments(way, folder)  # DeepSpeed's state is that of one trainer
-        policy = twin(tiny(model), hollow=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
+        policy = model_copy(tiny(model), empty=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
         trainer = Updates(policy, given, train_dataset=[{"x": 0}] * 8, data_collator=list).given(loss)
         trainer.train()
         weights = {name: weight.cpu().clone() for name, weight in whole_weights(trainer, frozen=False)}

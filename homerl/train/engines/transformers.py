@@ -63,11 +63,11 @@ class Snapshot(InPlace):
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
-        from homerl.train.shards import filled
+        from homerl.train.shards import broadcast_weights
 
         super().attach(trainer, phases)
         policy = trainer.accelerator.unwrap_model(trainer.model)  # not yet sharded: that happens when training begins
-        self.model = filled(copy.deepcopy(policy).eval().requires_grad_(False), trainer.accelerator)
+        self.model = broadcast_weights(copy.deepcopy(policy).eval().requires_grad_(False), trainer.accelerator)
 
     def sync(self, version: int) -> None:
         """Copy the trainable weights."""

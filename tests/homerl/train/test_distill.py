@@ -15,7 +15,7 @@ from envs.documents import InputError
 from homerl.play.reverify import read_rows
 from homerl.run.preflight import check_machine
 from homerl.train import rlve
-from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_words
+from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_tokenizer
 from homerl.train.memory import count_of, estimate, teacher_model
 from homerl.train.packing.budget import Headroom
 from homerl.train.packing.rows import TokenSequence
@@ -134,9 +134,9 @@ def stranger(rows, tmp_path_factory) -> Path:
 def test_another_tokenizer_is_refused_by_name(teacher, stranger, loaded, tokenizer):
     from homerl.train.common import load_tokenizer
 
-    refuse_other_words(str(teacher), tokenizer)
+    refuse_other_tokenizer(str(teacher), tokenizer)
     with pytest.raises(InputError, match=r"rlve\.distill\.model: .*stranger.* has another tokenizer .*: 2 tokens differ"):
-        refuse_other_words(str(stranger), tokenizer)
+        refuse_other_tokenizer(str(stranger), tokenizer)
     with (
         Judge(loaded, load_tokenizer(str(stranger))) as server,
         pytest.raises(InputError, match=rf"(?s)url: {server.url} has another tokenizer .*token \d+ is '\w', not"),
