@@ -24,7 +24,7 @@ from peft import get_peft_model
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
-from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, masking_utils
 from transformers.integrations import moe
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -78,7 +78,7 @@ def _counted(config: str, settings: ModelSettings, fused: bool, device: str, tok
     return Counted(sum(size for size, _ in sizes) - (trained if settings.lora else 0), trained, token)
 
 
-def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: bool, undone: ExitStack) -> Any:
+def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: bool, undone: ExitStack) -> PreTrainedModel:
     """A model on device `meta`, as it is trained. What Liger changes in the model's own file lasts until `undone`."""
     try:
         with torch.device("meta"):
@@ -103,7 +103,7 @@ def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: 
     return model.train()
 
 
-def _kernel(model: Any, settings: ModelSettings, device: str) -> Kernel | None:
+def _kernel(model: PreTrainedModel, settings: ModelSettings, device: str) -> Kernel | None:
     """What attends to packed rows, or None. The kernels of packages keep what torch's own does."""
     if why_unpackable(model.config.to_dict()):
         return None
@@ -111,7 +111,7 @@ def _kernel(model: Any, settings: ModelSettings, device: str) -> Kernel | None:
     return by_segment if kernel is by_segment else by_torch
 
 
-def _forwarded(model: Any, kernel: Kernel | None, tokens: int) -> TokenBytes:
+def _forwarded(model: PreTrainedModel, kernel: Kernel | None, tokens: int) -> TokenBytes:
     """What a token of a row of one sequence keeps in the model's layers."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     decoder = base.get_decoder()
@@ -151,20 +151,20 @@ class _Kept:
     others: dict[int, int] = field(default_factory=dict)
     inputs: dict[int, int] = field(default_factory=dict)
     layers: list[dict[int, int]] = field(default_factory=list)
-    held: list[Any] = field(default_factory=list)  # so that no other storage gets the address of one
+    held: list[torch.UntypedStorage] = field(default_factory=list)  # so that no other storage gets the address of one
     within: bool = False
 
     def pack(self, tensor: torch.Tensor) -> None:
         self._add(tensor, self.layers[-1] if self.within else self.others)
 
-    def enter(self, layer: Any, args: Any, kwargs: Any) -> None:
+    def enter(self, layer: torch.nn.Module, args: object, kwargs: object) -> None:
         for value in tree_leaves((args, kwargs)):
             if isinstance(value, torch.Tensor):
                 self._add(value, self.inputs)
         self.layers.append({})
         self.within = True
 
-    def leave(self, *_: Any) -> None:
+    def leave(self, *_: object) -> None:
         self.within = False
 
     def _add(self, tensor: torch.Tensor, to: dict[int, int]) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from homerl.train.model import ModelSettings
 
+if TYPE_CHECKING:
+    from peft import LoraConfig
+    from transformers import PreTrainedModel
 
-def fuse(model: Any) -> None:
+
+def fuse(model: PreTrainedModel) -> None:
     """Give a model Liger's kernels, where Liger knows its family."""
     from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
     _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
 
 
-def peft_config(settings: ModelSettings) -> Any:
+def peft_config(settings: ModelSettings) -> LoraConfig | None:
     """The configuration of the adapter, or None if all weights are trained."""
     if settings.lora is None:
         return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from transformers import Trainer
 
 from homerl.workarounds import background_shards
 
@@ -22,12 +23,12 @@ WRITING = ".writing"
 FILES = 2  # saves of a checkpoint: the model and the optimizer
 
 
-class BackgroundSaves:
-    """A trainer mixin: the shards of a checkpoint are written in threads, if the weights are FSDP2's."""
+class BackgroundSaves(Trainer):
+    """A trainer that writes the shards of a checkpoint in threads, if the weights are FSDP2's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._groups: list[Any] = []
-        self._begun: list[Future] = []
+        self._groups: list[dist.ProcessGroup] = []
+        self._begun: list[Future[None]] = []
         self._namer = ThreadPoolExecutor(1)  # Python waits for it at exit
         super().__init__(*args, **kwargs)
 
@@ -44,7 +45,7 @@ class BackgroundSaves:
             future.result()
 
     def _get_output_dir(self, *args: Any, **kwargs: Any) -> str:
-        folder = super()._get_output_dir(*args, **kwargs)
+        folder: str = super()._get_output_dir(*args, **kwargs)
         if not self.accelerator.is_fsdp2:
             return folder
         self.settle_checkpoint()  # whoever asks lists what is there, and would meet a checkpoint that is just being moved
@@ -65,7 +66,7 @@ class BackgroundSaves:
             super()._save_optimizer_and_scheduler(output_dir)
 
 
-def name_complete(written: Path, saves: list[Future], keep: int | None) -> None:
+def name_complete(written: Path, saves: list[Future[None]], keep: int | None) -> None:
     """Wait for the saves of a checkpoint, move it to its place, and delete all but the `keep` newest."""
     for save in saves:
         save.result()

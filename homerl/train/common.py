@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import torch
 from accelerate import Accelerator
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from envs.documents import InputError, read_json
 from homerl.agents.chat_choice import choose_format
@@ -26,19 +26,23 @@ from homerl.train.adapted import fuse
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
 from homerl.train.model import ModelSettings
+from homerl.train.optim_settings import OptimSettings
 from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.families import why_unpackable
 from homerl.train.packing.passes import Budget
 from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.updates import PackedUpdates
-from homerl.train.parallel import collective_timeout, parallel_arguments
-from homerl.train.recipe import OptimSettings
+from homerl.train.parallel import ParallelTrainer, collective_timeout, parallel_arguments
+from homerl.train.recipe import SFTRecipe, TrainingRecipe
 from homerl.train.refusals import is_adapter
 from homerl.train.shards import empty_model
 from homerl.train.sizes import GB
 
+if TYPE_CHECKING:
+    from datasets import Dataset
 
-def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
+
+def common_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
     """The training arguments that SFT and RLVE have in common. It also tells W&B and TensorBoard theirs."""
     tell_services(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
@@ -85,10 +89,10 @@ def reporters(recipe: Base) -> list[str]:
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
-def prepare_scratch(recipe: Any, rows: Any) -> str:
+def prepare_scratch(recipe: SFTRecipe, rows: Dataset) -> str:
     """Return the name or folder to load the model from. The first rank makes a `from_scratch` model before that."""
     if recipe.model.from_scratch is None:
-        return recipe.model.name
+        return str(recipe.model.name)
     from accelerate import PartialState
 
     from homerl.train.tiny import make_tiny, tools_in
@@ -104,7 +108,7 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     return str(folder)
 
 
-def load_tokenizer(source: str, own: bool = False) -> Any:
+def load_tokenizer(source: str, own: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
     With `own`, it keeps its own template if homerl did not train with it. Raises `InputError` if there is no template that
@@ -117,7 +121,7 @@ def load_tokenizer(source: str, own: bool = False) -> Any:
     return tokenizer
 
 
-def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Any:
+def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> PreTrainedModel:
     """Load the model in the recipe's dtype (TRL would load a model given by name in float32), or without weights (`empty`).
 
     If `source` is an adapter, or its base is one, the adapter is merged. Training a second adapter would silently
@@ -138,7 +142,7 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> An
     return model
 
 
-def with_kernels(model: Any, recipe: Any) -> Any:
+def with_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedModel:
     """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
 
     Raises `InputError` if the recipe asks for them and they are not installed.
@@ -152,7 +156,7 @@ def with_kernels(model: Any, recipe: Any) -> Any:
     return model
 
 
-def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
+def packed_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> PackedUpdates:
     """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
     state = trainer.accelerator
     if recipe.cpu:
@@ -169,15 +173,15 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
 
 
 def packed_passes(
-    model: Any, recipe: Any, accelerator: Accelerator, budget: Budget, profiler: MemoryProfiler | None = None,
-    compiled: CompiledLayers | None = None,
+    model: PreTrainedModel, recipe: TrainingRecipe, accelerator: Accelerator, budget: Budget,
+    profiler: MemoryProfiler | None = None, compiled: CompiledLayers | None = None,
 ) -> PackedUpdates:  # fmt: skip
     """The packed passes of a model with a budget, by the recipe's attention."""
     half, unpackable = recipe.model.dtype != "float32", why_unpackable(model.config.to_dict())
     return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled)
 
 
-def compiled_layers(model: Any, recipe: Any) -> CompiledLayers | None:
+def compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> CompiledLayers | None:
     """The layers of a model, compiled if the recipe and this machine do so; `auto` leaves models that transformers does not
     compile. Raises `InputError` if the recipe asks for it and there is no compiler.
     """
@@ -211,13 +215,17 @@ def is_complete(checkpoint: Path) -> bool:
     return True
 
 
-def is_finished(args: Any, checkpoint: str) -> bool:
+def is_finished(args: TrainingArguments, checkpoint: str) -> bool:
     """Whether a checkpoint has all requested updates, so that only the final model is missing."""
     state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
-    return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
+    done, asked = ("global_step", args.max_steps) if args.max_steps > 0 else ("epoch", args.num_train_epochs)
+    return bool(state[done] >= asked)
 
 
-def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None, iterations: int = 1) -> Path:
+def fit(
+    trainer: ParallelTrainer, tokenizer: PreTrainedTokenizerBase, out: Path, seconds: float | None = None,
+    iterations: int = 1,
+) -> Path:  # fmt: skip
     """Train, and write the final model to `out/model` in one step. Returns that folder.
 
     Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given, when the trainer's steps

@@ -173,12 +173,12 @@ def _drawn(number: int, places: list[Place]) -> Draw:
 
 def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float]:
     """The id of a blueprint and its difficulty. Raises `InputError` with the place if the row does not tell them."""
-    id, difficulty = row.get("id"), row.get("difficulty")
-    number = isinstance(difficulty, (int, float)) and not isinstance(difficulty, bool) and 0 <= difficulty <= 1
-    if not isinstance(id, str) or not number:
-        what = "the line is no blueprint with its id and its difficulty from 0 to 1"
-        raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
-    return id, float(difficulty)
+    id, difficulty = row.get("id"), row.get("difficulty", -1)
+    is_number = isinstance(difficulty, int | float) and not isinstance(difficulty, bool)
+    if isinstance(id, str) and is_number and 0 <= difficulty <= 1:
+        return id, float(difficulty)
+    what = "the line is no blueprint with its id and its difficulty from 0 to 1"
+    raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
 
 
 def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:

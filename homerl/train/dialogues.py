@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from accelerate import PartialState
@@ -24,11 +24,15 @@ from homerl.play.trajectory import at_row, read_rows, unlearnt_in
 from homerl.train.packing.rows import IGNORE_INDEX
 from homerl.train.refusals import world_size
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
 UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
 FEW = 500  # dialogues that are tokenized sooner than another process starts
 
 
-def load_dialogues(data: str) -> Any:
+def load_dialogues(data: str) -> Dataset:
     """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
     on the hub. Without a column `steps`, all messages of the assistant are its own.
 
@@ -71,13 +75,13 @@ def data_file(data: str) -> Path:
     return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
 
 
-def processes_for(rows: Any, ranks: int = 1) -> int | None:
+def processes_for(rows: Dataset, ranks: int = 1) -> int | None:
     """The number of processes with which each of so many ranks maps rows at the same time; None for the rank alone."""
     count = min((os.cpu_count() or 1) // ranks, len(rows) // FEW)
     return count if count > 1 else None
 
 
-def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
+def tokenized(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, data: str) -> Dataset:
     """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORE_INDEX`), their number (`length`),
     and how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
 
@@ -93,7 +97,7 @@ def tokenized(rows: Any, tokenizer: Any, loss_on: str, data: str) -> Any:
 
     state = PartialState()
     # the cache knows functions of modules by their names alone
-    rules = "".join(map(inspect.getsource, (learnt_labels, controls, chat_format)))
+    rules = "".join(inspect.getsource(one) for one in (learnt_labels, controls, chat_format))
     rule = {"rule": rules, "where": str(data_file(data))}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
         return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
@@ -108,10 +112,11 @@ def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int],
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
     last = np.flatnonzero(said & ~passed)[-1:]
     learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
-    return np.where(learnt, ids, IGNORE_INDEX).tolist()
+    labels: list[int] = np.where(learnt, ids, IGNORE_INDEX).tolist()
+    return labels
 
 
-def refuse_unfit(dialogues: Any, limit: int, data: str) -> None:
+def refuse_unfit(dialogues: Dataset, limit: int, data: str) -> None:
     """Raise `InputError` for the first dialogue with more than `limit` tokens, or in which the assistant says nothing."""
     for number, (length, said) in enumerate(zip(dialogues["length"], dialogues["said"], strict=True), 1):
         where = f"{data}:{number}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from homerl.train.recipe import OptimSettings
+from homerl.train.optim_settings import OptimSettings
 from homerl.train.sizes import GB
 
 WRITTEN = ("checkpoints", "model", "best")  # folders of a run, which an interrupted one already has

@@ -22,7 +22,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -38,6 +38,12 @@ from homerl.train.refusals import starts_empty
 from homerl.train.tensors import SampledTokens
 from homerl.train.watchdog import Stalled
 
+if TYPE_CHECKING:
+    from openai.types.completion_choice import Logprobs
+    from transformers import PreTrainedTokenizerBase
+
+    from homerl.train.packing.updates import PackedUpdates
+
 AT_ONCE = 64  # requests of a rank
 PATIENCE = Patience(timeout=300.0, deadline=900.0, tries=4)
 PROBED = 256  # ids whose words a server is asked for, besides the special ones
@@ -51,37 +57,42 @@ class Teacher(Protocol):
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,); NaN if unknown."""
 
 
-def teacher_of(recipe: RLVERecipe, trainer: Any) -> Teacher | None:
-    """The teacher of a recipe; None without `distill`. Raises `InputError` if it has another tokenizer than the policy."""
-    settings, tokenizer = recipe.rlve.distill, trainer.processing_class
+def teacher_of(recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> Teacher | None:
+    """The teacher of a recipe; None without `distill`. `tokenizer` and `updates` are the policy's.
+
+    Raises `InputError` if the teacher has another tokenizer.
+    """
+    settings = recipe.rlve.distill
     if settings is None:
         return None
     if settings.url is not None:
         return ServedTeacher(settings.url, str(settings.model), tokenizer)
-    return LocalTeacher(str(settings.model), recipe, tokenizer, trainer)
+    return LocalTeacher(str(settings.model), recipe, tokenizer, updates)
 
 
 class LocalTeacher:
     """A frozen model beside the policy, in the policy's number format and at the temperature of its samples."""
 
-    def __init__(self, name: str, recipe: RLVERecipe, tokenizer: Any, trainer: Any) -> None:
+    def __init__(self, name: str, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> None:
         refuse_other_tokenizer(name, tokenizer)
         model = with_kernels(load_policy(recipe.model, name, starts_empty(recipe)), recipe).eval().requires_grad_(False)
         add_head(model, recipe.rlve)
-        token = count_of(recipe, longest(recipe.rlve), teacher_model(recipe)).token  # it may be larger than the policy
-        budget = replace(trainer.updates.profiler.headroom, token=token).budget()
-        self.passes = packed_passes(model, recipe, trainer.accelerator, budget)
-        self.model = placed(model, trainer.accelerator)
+        larger = teacher_model(recipe.model, name)  # than the policy, perhaps
+        token = count_of(recipe, longest(recipe.rlve), larger).token
+        assert updates.profiler is not None, "the policy's have one"
+        budget = replace(updates.profiler.headroom, token=token).budget()
+        self.passes = packed_passes(model, recipe, updates.accelerator, budget)
+        self.model = placed(model, updates.accelerator)
 
     def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One pass without gradients over the sequences, packed as those of the policy."""
-        return self.passes.scores(self.model, sequences).cpu().numpy()
+        return np.asarray(self.passes.scores(self.model, sequences).cpu())
 
 
 class ServedTeacher:
     """A model behind `/v1/completions`, asked with `echo` and `logprobs` for prompts of token ids, as vLLM answers them."""
 
-    def __init__(self, url: str, model: str, tokenizer: Any, patience: Patience = PATIENCE) -> None:
+    def __init__(self, url: str, model: str, tokenizer: PreTrainedTokenizerBase, patience: Patience = PATIENCE) -> None:
         self.url, self.endpoint = url, Endpoint([url], model, patience)
         asyncio.run(self._refuse_other_tokenizer(tokenizer))
 
@@ -97,11 +108,12 @@ class ServedTeacher:
                 return np.zeros(0)
             async with free:
                 found = (await self._echo(sequence.ids.tolist())).token_logprobs
-            return np.array([math.nan if p is None else p for p in found[: len(sequence.ids)]])[sequence.targets]
+            known = [math.nan if p is None else p for p in found[: len(sequence.ids)]]
+            return np.array([known[target] for target in sequence.targets])
 
         return np.concatenate([np.zeros(0), *await asyncio.gather(*map(one, sequences))])
 
-    async def _echo(self, ids: list[int]) -> Any:
+    async def _echo(self, ids: list[int]) -> Logprobs:
         """What the server says of each id of a prompt, and of one more token: `tokens` and `token_logprobs`."""
         more = {"return_token_ids": True, "return_tokens_as_token_ids": False}  # vLLM echoes ids only if it returns them
         try:
@@ -117,7 +129,7 @@ class ServedTeacher:
             raise InputError(what, "rlve.distill.url", remedy)
         return found
 
-    async def _refuse_other_tokenizer(self, tokenizer: Any) -> None:
+    async def _refuse_other_tokenizer(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Ask for the words of ids from all over the vocabulary, which must be the policy's."""
         known = sorted(tokenizer.get_vocab().values())
         ids = sorted({*known[:: max(1, len(known) // PROBED)], known[-1], *tokenizer.get_added_vocab().values()})
@@ -128,7 +140,7 @@ class ServedTeacher:
                 raise InputError(what, "rlve.distill.url", SAME_FAMILY)
 
 
-def refuse_other_tokenizer(name: str, tokenizer: Any) -> None:
+def refuse_other_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise `InputError` if the tokenizer of a model does not give each token the id that the policy's does."""
     from transformers import AutoTokenizer
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from typing import Any
 
 from envs.documents import write_atomic
+from homerl.train.prefetch import Run
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
 from homerl.train.supply import RankContext, episode_metrics, hash_seed, part_metrics, rollout_summary
@@ -34,7 +34,7 @@ class Evaluation:
         """Whether the policy is evaluated at this update."""
         return self.settings.every is not None and update % self.settings.every == 0
 
-    def play(self, run: Callable[[Any], Any]) -> dict[str, float]:
+    def play(self, run: Run) -> dict[str, float]:
         """Play the held-out blueprints and return the metrics over all ranks, named `eval/...`. `run` runs a coroutine."""
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from homerl.recipe.base import Base
 from homerl.train import TRAININGS
@@ -24,7 +24,7 @@ from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.packing.budget import Headroom
 from homerl.train.packing.passes import Budget
-from homerl.train.recipe import RLVESettings, SFTSettings
+from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
 from homerl.train.refusals import parallel_mode
 from homerl.train.sizes import GB, config_of, of_config
 
@@ -97,31 +97,38 @@ def memory_of(recipe: Base, of_gpu: float = 80.0) -> float:
 
 def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
     """An estimate of each stage that trains; a flywheel has two."""
-    stages = TRAININGS if recipe.run == "flywheel" else (recipe.run,)
-    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in TRAININGS}
+    if not isinstance(recipe, TrainingRecipe):
+        return {}
+    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages_of(recipe)}
 
 
-def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
+def stages_of(recipe: TrainingRecipe) -> list[str]:
+    """The stages of a recipe that train: one, or both of a flywheel."""
+    return [stage for stage in TRAININGS if hasattr(recipe, stage)]
+
+
+def estimate(recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
     """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
-    stage = stage or recipe.run
+    stages = stages_of(recipe)
+    stage = stage or stages[0]
     alone = recipe.cpu or parallel_mode(recipe) == "none"
     count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
-    settings = recipe.rlve if stage == "rlve" else recipe.sft
+    settings: SFTSettings | RLVESettings = getattr(recipe, stage)
     shape, found = of_config(config_of(recipe.model)), count_of(recipe, longest(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     adam = ADAM[recipe.model.dtype]
     always = _states(parallel, whole, trained, width, count, adam)
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
-    use = MemoryUse()
-    if stage == "rlve":
+    use, evaluates = MemoryUse(), False
+    if isinstance(recipe, RLVESections) and isinstance(settings, RLVESettings):
+        evaluates = recipe.evaluation.every is not None
         sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and not settings.distill.url:
-            always["teacher"] = (
-                of_config(config_of(teacher_model(recipe))).parameters * width / (count if sharded else 1) / GB
-            )
+            teacher = of_config(config_of(teacher_model(recipe.model, settings.distill.model)))
+            always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         left = max(0.0, memory - sum(always.values()))
         use = engine_of(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded, left))
@@ -131,15 +138,14 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     activations, lacks = _activations(headroom, longest(settings))
     training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
-    saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if recipe.run == "flywheel" else "")
-    disk = disk_of(out, settings, stage == "rlve" and recipe.evaluation.every is not None, *saved)
+    saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if len(stages) > 1 else "")
+    disk = disk_of(out, settings, evaluates, *saved)
     return Estimate(count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable)
 
 
-def teacher_model(recipe: Base) -> ModelSettings:
-    """The teacher of a recipe that names one to load, as it is loaded: without what is the policy's alone."""
-    own = {"name": recipe.rlve.distill.model, "from_scratch": None, "lora": None, "parameters": None}
-    return recipe.model.model_copy(update=own)
+def teacher_model(policy: ModelSettings, name: str | None) -> ModelSettings:
+    """A teacher as it is loaded: with the policy's settings, but those that are the policy's alone."""
+    return policy.model_copy(update={"name": name, "from_scratch": None, "lora": None, "parameters": None})
 
 
 def longest(settings: RLVESettings | SFTSettings) -> int:
@@ -147,7 +153,7 @@ def longest(settings: RLVESettings | SFTSettings) -> int:
     return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
-def count_of(recipe: Base, longest: int, model: ModelSettings | None = None) -> Counted:
+def count_of(recipe: TrainingRecipe, longest: int, model: ModelSettings | None = None) -> Counted:
     """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted.
 
     Compiled layers keep about what Liger's do, so they are counted as these, or as plain layers if Liger is not installed.
@@ -159,15 +165,15 @@ def count_of(recipe: Base, longest: int, model: ModelSettings | None = None) -> 
     return counted(config_of(model), model, fused, device, longest)
 
 
-def has_liger(recipe: Base) -> bool:
+def has_liger(recipe: TrainingRecipe) -> bool:
     """Whether the recipe trains with Liger's kernels on this machine: compiled layers do without."""
     kernels = recipe.model.kernels
     return liger_installed() and (kernels == "liger" or (kernels == AUTO and not recipe.cpu and not compiles(recipe)))
 
 
-def compiles(recipe: Base) -> bool:
+def compiles(recipe: TrainingRecipe) -> bool:
     """Whether the recipe trains with compiled layers on this machine."""
-    if recipe.model.compile != AUTO:
+    if isinstance(recipe.model.compile, bool):
         return recipe.model.compile
     whole = parallel_mode(recipe) in ("none", "ddp")
     return whole and not recipe.cpu and find_spec("triton") is not None and compiler_installed()
@@ -215,6 +221,6 @@ def _saved(parallel: str, trained: float, width: int, count: int, adam: int) -> 
     return width * trained, states.get(parallel, 12 + width) * trained
 
 
-def _served(recipe: Any) -> int:
-    user = getattr(recipe, "user", None)
-    return len(user.serve.gpus) if user and user.serve else 0
+def _served(recipe: TrainingRecipe) -> int:
+    """The number of GPUs that serve the user."""
+    return len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from homerl.train.credit.registry import modes
 from homerl.train.phases import SHARES
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 SECTIONS = {  # section -> names, or prefixes that end in a slash; the first match decides
     "1 success": ("success", "reward", "outcome/", "fault/", "eval/", "curriculum/flat", "curriculum/left_flat"),
@@ -56,7 +59,10 @@ class PanelsCallback(TrainerCallback):
     def __init__(self, reporters: Sequence[str] = ("wandb",), out: Path = Path()) -> None:
         self.reporters, self.out = reporters, out
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         """Log the sections of an update, from the first process."""
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
@@ -80,7 +86,7 @@ class PanelsCallback(TrainerCallback):
         self._writer.flush()
 
     @cached_property
-    def _writer(self) -> Any:
+    def _writer(self) -> SummaryWriter:
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")

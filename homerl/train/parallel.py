@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,17 @@ from torch.distributed.tensor import DTensor
 from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
-from homerl.recipe.base import Base
 from homerl.train.background_saves import BackgroundSaves
+from homerl.train.engines.contract import PolicyTrainer
 from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
+from homerl.train.recipe import TrainingRecipe
 from homerl.train.refusals import in_shards, parallel_mode, world_size
 from homerl.train.shards import prepare_sharding
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
-def parallel_arguments(recipe: Base) -> dict[str, Any]:
+def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:
     """The training arguments for `parallel`. An accelerate configuration from outside is left as it is.
 
     `bf16` (mixed precision) is for those that keep 32-bit weights themselves: DeepSpeed, and FSDP2 on GPUs.
@@ -54,15 +55,15 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     return arguments | {"bf16": recipe.model.dtype == "bfloat16" and masters}
 
 
-def collective_timeout(recipe: Base) -> timedelta:
+def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     """How long a collective operation waits for a rank. It is longer than the deadlines, so that the watchdog reports
     first.
     """
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
-    """A trainer mixin that shards as configured, and saves complete models and complete checkpoints."""
+class ParallelTrainer(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
+    """A trainer that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
         """Create the accelerator. Raises `InputError` if FSDP2 was asked for and accelerate does not shard."""
@@ -117,7 +118,7 @@ class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
             write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 
 
-def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
+def whole_weights(trainer: PolicyTrainer, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the policy's weights by name, each once. A weight is gathered until the next one is requested.
 
     All ranks must iterate together. With `frozen=False` only trainable weights are yielded.
@@ -132,13 +133,14 @@ def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torc
             yield name.replace("_checkpoint_wrapped_module.", ""), whole
 
 
-def gathered(weights: Sequence[torch.Tensor]) -> Any:
+def gathered(weights: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     """A context in which sharded weights are complete. Outside of it ZeRO-3 keeps them empty."""
     if not any(hasattr(weight, "ds_id") for weight in weights):
         return nullcontext()
     import deepspeed
 
-    return deepspeed.zero.GatheredParameters(list(weights))
+    whole: AbstractContextManager[object] = deepspeed.zero.GatheredParameters(list(weights))
+    return whole
 
 
 FSDP2: dict[str, Any] = {

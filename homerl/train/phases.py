@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -45,7 +45,7 @@ class Phases:
     clock: Callable[[], float] = time.time
     update: int = 0
     detail: Callable[[], object] = str
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stack: list[tuple[RankPhase, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

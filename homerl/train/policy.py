@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import MethodType
-from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedType
 from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
+from torch.nn import Module
 from torch.nn.functional import linear
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.train.adapted import peft_config
@@ -25,7 +26,7 @@ from homerl.train.refusals import parallel_mode, starts_empty
 from homerl.train.shards import frozen, model_copy
 
 
-def adapted(model: Any, recipe: RLVERecipe, tokenizer: Any) -> Any:
+def adapted(model: PreTrainedModel, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel | PeftModel:
     """The model as it is trained: with the recipe's adapter, and with the tokenizer's padding.
 
     Raises `InputError` for an adapter of the head, which the fused head would not train.
@@ -49,7 +50,7 @@ def _in_float32(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
     return linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
 
-def add_head(model: Any, settings: LossSettings, *outputs: str) -> None:
+def add_head(model: PreTrainedModel | PeftModel, settings: LossSettings, *outputs: str) -> None:
     """Give a model TRL's fused head, which scores targets without complete logits. A copy of the model would have the
     original's.
     """
@@ -57,7 +58,7 @@ def add_head(model: Any, settings: LossSettings, *outputs: str) -> None:
     add_fused_lm_head(base, settings.temperature, settings.head == "float32", ("log_probs", *outputs))
 
 
-def placed(model: Any, accelerator: Accelerator) -> Any:
+def placed(model: PreTrainedModel, accelerator: Accelerator) -> Module:
     """A model that is not trained, on the accelerator's device, in shards if the policy is."""
     if accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
         return frozen(model, accelerator)
@@ -67,7 +68,7 @@ def placed(model: Any, accelerator: Accelerator) -> Any:
 class Reference:
     """The model that training starts from: the policy without its adapter, or a copy of it that is not trained."""
 
-    def __init__(self, recipe: RLVERecipe, model: Any) -> None:
+    def __init__(self, recipe: RLVERecipe, model: PreTrainedModel) -> None:
         """Copy the model before it is changed, if the recipe needs a copy."""
         self.settings = recipe.rlve
         self.model = model_copy(model, starts_empty(recipe)).eval() if recipe.rlve.kl and recipe.model.lora is None else None
@@ -80,7 +81,7 @@ class Reference:
         self.model = placed(self.model, accelerator)
 
     @contextmanager
-    def instead_of(self, policy: Any, accelerator: Accelerator) -> Iterator[Any]:
+    def instead_of(self, policy: Module, accelerator: Accelerator) -> Iterator[Module]:
         """The model to score with in the context: the copy, or the policy, which has no adapter there."""
         if self.model is not None:
             yield self.model

@@ -22,7 +22,7 @@ from homerl.train.curriculum import Draw
 from homerl.train.queue import GroupQueue
 from homerl.train.supply import Batch, Supply
 
-Run = Callable[[Coroutine], Any]
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class RolloutPrefetcher:
@@ -44,18 +44,18 @@ class RolloutPrefetcher:
         """
         early = self.queue.take(update) if self.k and self.first is not None else None
         sync()
-        self.first = update if self.first is None else self.first
-        draws = self.supply.draw(lambda share: self._upto(update, share) - self._upto(update - 1, share))
+        self.first = first = update if self.first is None else self.first
+
+        def begun(updates: int, share: int) -> int:
+            """The number of groups that a rank of this share has begun when so many updates have been trained on."""
+            return min((self.updates - first) * share, updates * share + groups_ahead(share, self.k)) if updates else 0
+
+        draws = self.supply.draw(lambda share: begun(update + 1 - first, share) - begun(update - first, share))
         if not self.k:
             return self.supply.finish(self.run(self.supply.play(draws)))
         for draw in draws:
             self.begin(self._play(draw))
         return self.supply.finish(early or self.queue.take(update))
-
-    def _upto(self, update: int, share: int) -> int:
-        """The number of groups that a rank of this share has begun when an update is trained on."""
-        begun = update + 1 - self.first
-        return min((self.updates - self.first) * share, begun * share + groups_ahead(share, self.k)) if begun else 0
 
     async def _play(self, draw: Draw) -> None:
         def begins() -> None:
@@ -72,18 +72,18 @@ def groups_ahead(share: int, k: int) -> int:
     return -(-share * (k + 1) // 2) if k else 0
 
 
-def _here() -> tuple[Run, Callable[[Coroutine], Any]]:
+def _here() -> tuple[Run, Run]:
     """An event loop that runs only while a result is awaited. It is kept, so that connections survive from call to call."""
     run = asyncio.Runner().run
     return run, run
 
 
-def _beside() -> tuple[Run, Callable[[Coroutine], Any]]:
+def _beside() -> tuple[Run, Run]:
     """An event loop in a daemon thread of its own: `run` waits for a result, `begin` does not."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rollouts", daemon=True).start()
 
-    def begin(coroutine: Coroutine) -> Future:
+    def begin(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(coroutine, loop)
 
     return lambda coroutine: begin(coroutine).result(), begin

@@ -17,7 +17,7 @@ from accelerate.utils import broadcast
 from rich.console import Group
 from rich.live import Live
 from rich.progress import Progress
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from envs.documents import write_atomic
 from homerl.terminal.progress import plain_lines, progress_bar
@@ -32,7 +32,7 @@ class ProgressCallback(TrainerCallback):
         self.name = out.name
         self.bar: Progress | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Drop metrics after the checkpoint, and start the bar."""
         if not state.is_world_process_zero:
             return
@@ -46,12 +46,15 @@ class ProgressCallback(TrainerCallback):
         self.lines = ExitStack()
         self.lines.enter_context(plain_lines(self.bar))
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Advance the bar."""
         if self.bar:
             self.bar.update(self.task, completed=state.global_step)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         """Append a line to `metrics.jsonl` and redraw the figures."""
         if not self.bar or not logs:
             return
@@ -84,11 +87,11 @@ class TimeLimit(TrainerCallback):
     def __init__(self, seconds: float, iterations: int = 1) -> None:
         self.seconds, self.iterations = seconds, iterations
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Start the clock."""
         self.begun = time.monotonic()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop all ranks together if the time is over."""
         if state.global_step % self.iterations:
             return

@@ -6,7 +6,7 @@ imports torch; no loss, no credit mode and no engine is named here, since their 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -18,59 +18,19 @@ from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.losses.registry import losses
-from homerl.train.model import AUTO, ModelSettings
+from homerl.train.model import ModelSettings
+from homerl.train.optim_settings import OptimSettings
 from homerl.train.plugin_keys import keys_of
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 from rewards.composite import RewardWeights
 
-Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
-Schedule = Literal[  # transformers' schedules that need no other settings
-    "linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "inverse_sqrt", Floored
-]
-
-
-class OptimSettings(Model):
-    """What both trainers share. Names are Hugging Face's."""
-
-    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
-    lr_scheduler: Schedule = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
-    min_lr: float | None = Field(None, ge=0, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
-    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
-    tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        AUTO,
-        description="Most tokens of one forward and backward pass. An update makes as many passes as it needs, so this "
-        "changes time and memory, not what is learned. `auto` takes what the memory allows.",
-    )
-    weight_decay: float = Field(0.0, ge=0, description="Weight decay of the optimizer.")
-    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped; 0 clips none.")
-    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
-    gradient_checkpointing: bool | Literal["auto"] = Field(
-        AUTO,
-        description="Whether activations are computed again in the backward pass, which saves memory and costs time. `auto` "
-        "does it in passes that would not fit otherwise.",
-    )
-    save_steps: int | None = Field(
-        100,
-        ge=1,
-        description="Number of updates from one checkpoint to the next; null writes none, so a killed run begins again.",
-    )
-    keep_checkpoints: int = Field(2, ge=1, description="Number of checkpoints that are kept, the newest.")
-    seconds: float | None = Field(
-        None, gt=0, description="Seconds of training after which it stops, with the model as it is then; null is no limit."
-    )
-    log_steps: int = Field(10, ge=1, description="Number of updates from one line of metrics to the next.")
-
-    @model_validator(mode="after")
-    def _floor_has_its_schedule(self) -> OptimSettings:
-        floored = self.lr_scheduler in get_args(Floored)
-        if floored and self.min_lr is None:
-            raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
-        if not floored and self.min_lr is not None:
-            raise ValueError("`min_lr` is of `lr_scheduler: cosine_with_min_lr`: give both, or leave `min_lr` null")
-        if self.min_lr is not None and self.min_lr > self.learning_rate:
-            raise ValueError(f"`min_lr` {self.min_lr:g} is above `learning_rate` {self.learning_rate:g}: lower it")
-        return self
+if TYPE_CHECKING:
+    EngineName: TypeAlias = str
+    CreditName: TypeAlias = str
+    LossName: TypeAlias = str
+else:  # those of the plug-ins' files
+    EngineName, CreditName, LossName = (Literal[tuple(named())] for named in (engines, modes, losses))
 
 
 class SFTSettings(OptimSettings):
@@ -102,10 +62,10 @@ class SFTSettings(OptimSettings):
 class EngineKeys(Model):
     """What every engine has."""
 
-    kind: Literal[tuple(engines())] = Field("transformers", description="Which engine samples the policy.")
+    kind: EngineName = Field("transformers", description="Which engine samples the policy.")
 
 
-class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
+class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):  # type: ignore[misc]  # bases of plug-ins
     """What samples the policy (`kind`), and the keys of all engines (`homerl/train/engines`)."""
 
     @model_validator(mode="after")
@@ -200,9 +160,7 @@ class RolloutSettings(OptimSettings):
     blueprints_per_update: int = Field(32, ge=1, description="Number of blueprints in a batch; each is played by one group.")
     group: int = Field(8, ge=2, description="Number of rollouts of one blueprint, which are compared with one another.")
     iterations: int = Field(1, ge=1, description="Number of optimizer updates on each batch of rollouts.")
-    credit: Literal[tuple(modes())] = Field(
-        "step", description="How the rewards of a group become advantages: the credit mode."
-    )
+    credit: CreditName = Field("step", description="How the rewards of a group become advantages: the credit mode.")
 
 
 class RatioMask(Model):
@@ -220,7 +178,7 @@ class LossSettings(Model):
 
     kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
-    loss: Literal[tuple(losses())] = Field("dapo", description="What an update on rollouts minimises.")
+    loss: LossName = Field("dapo", description="What an update on rollouts minimises.")
     head: Literal["model", "float32"] = Field(
         "model",
         description="Number format in which the head computes logits, in training and in engines of transformers: that of "
@@ -267,10 +225,10 @@ class LossSettings(Model):
     )
 
 
-PLUGINS = (*losses().values(), *modes().values())
+PLUGIN_KEYS = keys_of((*losses().values(), *modes().values()), RolloutSettings, LossSettings)
 
 
-class RLVESettings(LossSettings, *keys_of(PLUGINS, RolloutSettings, LossSettings), RolloutSettings):
+class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore[misc]  # bases of plug-ins
     """Step-wise RLVE (HomeFlow 3.4.2, Table 9), with the keys of all losses and credit modes (`homerl/train/losses`,
     `homerl/train/credit`).
     """
@@ -288,7 +246,7 @@ class RLVESettings(LossSettings, *keys_of(PLUGINS, RolloutSettings, LossSettings
             raise ValueError("`async_rollouts` counts updates of one iteration each")
         if self.distill and self.distill.url and self.temperature != 1:
             raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
-        for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self)):
+        for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self, self.group)):
             raise ValueError(what)
         if self.curriculum.prefix and mode_of(self).forks(self):
             raise ValueError(
@@ -397,3 +355,6 @@ class RLVERecipe(RLVESections):
     """Step-wise RLVE of a model on simulated tasks."""
 
     run: Literal["rlve"] = Field(description="Kind of the run.")
+
+
+TrainingRecipe = SFTRecipe | RLVESections  # what trains: a flywheel has the sections of RLVE, and `sft` beside them

@@ -15,7 +15,7 @@ from homerl.recipe.base import Base
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO, ModelSettings
-from homerl.train.recipe import RLVESettings, SFTSettings
+from homerl.train.recipe import RLVERecipe, RLVESections, SFTSettings, TrainingRecipe
 
 
 def world_size() -> int:
@@ -66,7 +66,7 @@ def refuse_untrainable(recipe: Base) -> None:
 
 def _of_precision(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
-    if model and model.dtype == "float16" and (hasattr(recipe, "sft") or hasattr(recipe, "rlve")):
+    if model and model.dtype == "float16" and isinstance(recipe, TrainingRecipe):
         remedy = "use bfloat16, or float32 on a GPU without it"  # float16 would need float32 masters and loss scaling
         yield "models are trained in bfloat16 or float32, and this one is to be float16", "model.dtype", remedy
     if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
@@ -85,11 +85,7 @@ def _of_sft(recipe: Base) -> Iterator[Refusal]:
 
 
 def _of_rlve(recipe: Base) -> Iterator[Refusal]:
-    settings: RLVESettings | None = getattr(recipe, "rlve", None)
-    if settings is None:
-        return
-    model: ModelSettings = recipe.model
-    if recipe.run == "rlve" and model.name is None:
+    if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
-    how = parallel_mode(recipe)
-    yield from engine_of(settings).refuse(recipe, how)
+    if isinstance(recipe, RLVESections):
+        yield from engine_of(recipe.rlve).refuse(recipe, parallel_mode(recipe))

@@ -25,8 +25,17 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from torch.nn import Module
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
 from transformers.trainer_callback import ExportableState
 
 from envs.documents import InputError
@@ -47,7 +56,7 @@ from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
 from homerl.train.objective import RolloutObjective
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import ParallelTrainerMixin
+from homerl.train.parallel import ParallelTrainer
 from homerl.train.phases import Phases
 from homerl.train.policy import Reference, adapted, add_head
 from homerl.train.prefetch import RolloutPrefetcher
@@ -119,7 +128,7 @@ class StateOf(TrainerCallback, ExportableState):
         """The part's state, for the checkpoint."""
         return {"args": {}, "attributes": self.part.state()}
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Restore the part of a resumed run."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
@@ -134,10 +143,13 @@ class SentinelState(StateOf):
     """The sentinel's, in the same way."""
 
 
-class RLVETrainer(ParallelTrainerMixin, Trainer):
+class RLVETrainer(ParallelTrainer):
     """Trains a policy on its own episodes, with the credit of their steps."""
 
-    def __init__(self, recipe: RLVERecipe, player: Player, model: Any, tokenizer: Any, arguments: TrainingArguments) -> None:
+    def __init__(
+        self, recipe: RLVERecipe, player: Player, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
+        arguments: TrainingArguments,
+    ) -> None:  # fmt: skip
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
         self.batch: Batch | None = None
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
@@ -149,7 +161,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         add_head(self.model, recipe.rlve, "entropy")  # after the sampler has made its copy, whose head is its own
         self.reference.place(self.accelerator)
         self.updates = packed_updates(self, recipe)
-        self.teacher = teacher_of(recipe, self)
+        self.teacher = teacher_of(recipe, tokenizer, self.updates)
 
     def _supply(self) -> None:
         """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
@@ -178,7 +190,7 @@ class RLVETrainer(ParallelTrainerMixin, Trainer):
         """The numbers of all steps, the same on every rank: what is trained on is played."""
         return DataLoader(range(self.steps), collate_fn=list)
 
-    def training_step(self, model: Any, inputs: list[int], num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(self, model: Module, inputs: list[int], num_items_in_batch: Any = None) -> torch.Tensor:
         """The gradients of one optimizer step; transformers makes the step. Rollouts are trained on `iterations` times."""
         (step,), settings, ranks = inputs, self.recipe.rlve, self.accelerator
         model.train()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
 from homerl.play.course import AT_ONCE, Behaviours
@@ -32,6 +32,9 @@ from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint, told
 from homerl.worlds.sources import AnyBlueprintSource
 from rewards.composite import RewardWeights, step_rewards
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 RETRIES = 2
 MakeUser = Callable[[int], User]
@@ -82,7 +85,7 @@ class Player:
     """
 
     engine: TrainedEngine
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     make_user: MakeUser
     limits: EpisodeLimits
     weights: RewardWeights

@@ -42,13 +42,14 @@ class UpdateSignal:
     def compared(self) -> np.ndarray:
         """A boolean for each rollout, of shape (groups, group): whether it is compared with another."""
         valid = np.array(self.valid, dtype=bool).reshape(-1, self.group)
-        return valid & (valid.sum(axis=1, keepdims=True) > 1)
+        return np.asarray(valid & (valid.sum(axis=1, keepdims=True) > 1))
 
     def metrics(self) -> dict[str, float]:
         """The shares of zero advantages, the advantage mass and the sampled tokens by step index, and the spread of
         returns.
         """
-        tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
+        tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
+        mass = defaultdict[int, float](float)
         compared = self.compared()
         for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
             for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):

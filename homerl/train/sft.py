@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import Module
 from torch.utils.data import DataLoader, Sampler
 from trl import SFTConfig, SFTTrainer
 
@@ -30,7 +31,7 @@ from homerl.train.common import (
 )  # fmt: skip
 from homerl.train.dialogues import data_file, load_dialogues, refuse_unfit, tokenized
 from homerl.train.packing.rows import IGNORE_INDEX, Scores, TokenSequence
-from homerl.train.parallel import ParallelTrainerMixin
+from homerl.train.parallel import ParallelTrainer
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
@@ -78,7 +79,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         return fit(trainer, tokenizer, out, settings.seconds)
 
 
-class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
+class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
     """An SFTTrainer whose update is packed passes over whole dialogues.
 
     It reports each rank's phase: `train` while it fetches data, `step` while ranks wait for each other. So the watchdog can
@@ -104,16 +105,17 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         updates = RankBatchSampler(self.rank_batches, self.accelerator.process_index, lambda: self.state.global_step)
         return DataLoader(self.train_dataset, batch_sampler=updates, collate_fn=list)
 
-    def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(self, model: Module, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
         with self.phases.phase("step", TRAIN, waits=True):
             sequences = [token_sequence(dialogue) for dialogue in inputs]
-            tokens, targets = self._everywhere(
+            tokens, targets = self._over_ranks(
                 [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
             )
             weight = self.accelerator.num_processes / max(1, targets)
 
             def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+                assert scored.entropy is not None and scored.top is not None, "TRL's head of SFT gives them"
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
             loss, sums = self.updates.train(model, sequences, objective, self._check)
@@ -121,11 +123,12 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         self.seen.append(sums * weight)
         return loss
 
-    def _everywhere(self, counts: list[int]) -> list[int]:
+    def _over_ranks(self, counts: list[int]) -> list[int]:
         """The counts, added up over all ranks. One rank alone does not wait for its GPU, which may still be at work."""
         if self.accelerator.num_processes == 1:
             return counts
-        return self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
+        total = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
+        return [int(count) for count in total.tolist()]
 
     def _check(self, loss: torch.Tensor) -> None:
         """Stop all ranks if the loss is not finite: transformers would log 0 in its place, and train on."""

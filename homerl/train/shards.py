@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from accelerate import Accelerator, DistributedType, init_empty_weights
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
+from transformers import PreTrainedModel
 
 
-def empty_model(source: str, **options: Any) -> Any:
+def empty_model(source: str, **options: Any) -> PreTrainedModel:
     """The model of a folder or of the hub without its weights. `options` are those of `from_pretrained`."""
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
@@ -34,13 +35,13 @@ def empty_model(source: str, **options: Any) -> Any:
     return model
 
 
-def model_copy(model: Any, empty: bool) -> Any:
+def model_copy(model: PreTrainedModel, empty: bool) -> PreTrainedModel:
     """A copy of a model, which is empty if the model is."""
     known = {id(weight): Parameter(torch.empty_like(weight), weight.requires_grad) for weight in model.parameters()}
     return copy.deepcopy(model, known if empty else {})
 
 
-def broadcast_weights(model: Any, accelerator: Accelerator) -> Any:
+def broadcast_weights(model: PreTrainedModel, accelerator: Accelerator) -> PreTrainedModel:
     """A model on the device, with all weights. All processes call it together."""
     model = model.to(accelerator.device)
     if accelerator.is_fsdp2 or _is_zero3(accelerator):
@@ -49,7 +50,7 @@ def broadcast_weights(model: Any, accelerator: Accelerator) -> Any:
     return model
 
 
-def prepare_sharding(model: Any, accelerator: Accelerator) -> None:
+def prepare_sharding(model: PreTrainedModel, accelerator: Accelerator) -> None:
     """Shard a model for ZeRO-3, or make it ready for accelerate, which shards it for FSDP2. All processes call it together.
 
     DeepSpeed by itself would first bring the whole model to each GPU.
@@ -69,7 +70,7 @@ def prepare_sharding(model: Any, accelerator: Accelerator) -> None:
                     weight.data = torch.empty_like(weight, dtype=torch.float32)
 
 
-def frozen(model: Any, accelerator: Accelerator) -> Any:
+def frozen(model: PreTrainedModel, accelerator: Accelerator) -> Module:
     """A model that is not trained, sharded as the policy is. All processes call it together."""
     prepare_sharding(model.requires_grad_(False), accelerator)
     if accelerator.is_fsdp2:
@@ -80,4 +81,5 @@ def frozen(model: Any, accelerator: Accelerator) -> Any:
 
 
 def _is_zero3(accelerator: Accelerator) -> bool:
-    return accelerator.distributed_type == DistributedType.DEEPSPEED and accelerator.deepspeed_plugin.zero_stage == 3
+    in_zero = accelerator.distributed_type == DistributedType.DEEPSPEED
+    return bool(in_zero and accelerator.deepspeed_plugin.zero_stage == 3)

@@ -84,7 +84,7 @@ def config_of(model: ModelSettings) -> Mapping[str, Any]:
             sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
             sizes.vocab_size, True,
         ).config  # fmt: skip
-    if known := _known(model.name):
+    if model.name and (known := _known(model.name)):
         return known
     size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
@@ -101,7 +101,8 @@ def _known(name: str) -> Mapping[str, Any] | None:
     if (folder / "adapter_config.json").is_file():
         return _known(read_json(folder / "adapter_config.json").data["base_model_name_or_path"])
     if (folder / "config.json").is_file():
-        return read_json(folder / "config.json").data
+        config: Mapping[str, Any] = read_json(folder / "config.json").data
+        return config
     return KNOWN[folder.name].config if folder.name in KNOWN else _cached(name)
 
 

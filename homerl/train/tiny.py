@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
 from envs.model import Model
 from homerl.play.messages import IM_END, IM_START, chat_template
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 PAD = "<|endoftext|>"
 WORDS = r"[ _]?[a-zA-Z]+=?|\d+|[^\sa-zA-Z\d]+|\s+"
@@ -64,8 +67,10 @@ class TinyConfig(Model):
         return self
 
 
-def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()):
-    """A `PreTrainedTokenizerFast` with homerl's chat template, which leaves tool schemas out of the prompt."""
+def make_tokenizer(
+    texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()
+) -> PreTrainedTokenizerFast:
+    """A tokenizer with homerl's chat template, which leaves tool schemas out of the prompt."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -111,13 +116,13 @@ def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [*tools.values()]
 
 
-def tokenizer_from(rows: Sequence[dict[str, Any]], config: TinyConfig) -> Any:
+def tokenizer_from(rows: Sequence[dict[str, Any]], config: TinyConfig) -> PreTrainedTokenizerFast:
     """The tokenizer that is made from dialogue rows and their tools."""
     return make_tokenizer(_texts(rows), tools_in(rows), config)
 
 
-def make_model(config: TinyConfig, vocab_size: int, seed: int):
-    """A `Qwen3ForCausalLM` in float32, with weights initialised from `seed`."""
+def make_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausalLM:
+    """A model in float32, with weights initialised from `seed`."""
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
 
     set_seed(seed)

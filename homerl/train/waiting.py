@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class WaitTimes:
 
     clock: Callable[[], float] = time.perf_counter
     open: Counter[str] = field(default_factory=Counter)
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     own: float = 0.0
     rewarding: float = 0.0
     _since: float = 0.0

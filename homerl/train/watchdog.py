@@ -47,8 +47,9 @@ class Watchdog:
         now = self.phases.clock()
         doing, _ = self.phases.stack[-1]
         deadline = self.deadlines.get(doing.phase)
-        late = deadline is not None and now - doing.since > deadline
-        return _in_words(doing, deadline, now, self.phases) if late else None
+        if deadline is None or now - doing.since <= deadline:
+            return None
+        return _in_words(doing, deadline, now, self.phases)
 
     def _watch(self) -> None:
         while not self._over.wait(self.poll):

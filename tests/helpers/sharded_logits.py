@@ -7,7 +7,7 @@ import torch
 from homerl.run.launch import main
 from homerl.train import parallel
 
-save_model = parallel.ParallelTrainerMixin.save_model
+save_model = parallel.ParallelTrainer.save_model
 
 
 def held(trainer):
@@ -34,5 +34,5 @@ def and_logits(self, output_dir=None, _internal_call=False):
             torch.save(torch.tensor(held(self)), f"{folder}/shards.pt")
 
 
-parallel.ParallelTrainerMixin.save_model = and_logits
+parallel.ParallelTrainer.save_model = and_logits
 sys.exit(main(sys.argv[1], sys.argv[2:]))

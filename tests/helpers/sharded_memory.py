@@ -14,10 +14,10 @@ import torch
 from accelerate import PartialState
 from spread_updates import arguments
 from torch.distributed.tensor import DTensor
-from transformers import AutoModelForCausalLM, Trainer
+from transformers import AutoModelForCausalLM
 
 from homerl.train.common import load_policy
-from homerl.train.parallel import ParallelTrainerMixin, gathered
+from homerl.train.parallel import ParallelTrainer, gathered
 from homerl.train.policy import Reference
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import starts_empty
@@ -30,7 +30,7 @@ def peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-class Sharded(ParallelTrainerMixin, Trainer):
+class Sharded(ParallelTrainer):
     """A trainer that ends when its weights are sharded. ZeRO-3's are before there is an optimizer, FSDP2's after that."""
 
     peak = 0

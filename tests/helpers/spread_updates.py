@@ -13,14 +13,14 @@ import torch
 from accelerate import PartialState
 from peft import LoraConfig, get_peft_model
 from torch.distributed.tensor import DTensor
-from transformers import Qwen3Config, Qwen3ForCausalLM, Trainer, TrainingArguments
+from transformers import Qwen3Config, Qwen3ForCausalLM, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.passes import Budget
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
-from homerl.train.parallel import ParallelTrainerMixin, deepspeed_config, parallel_arguments, whole_weights
+from homerl.train.parallel import ParallelTrainer, deepspeed_config, parallel_arguments, whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
 from homerl.train.shards import model_copy
 from homerl.train.tensors import SampledTokens
@@ -73,7 +73,7 @@ def sampled(rank: int, ranks: int) -> tuple[SampledTokens, dict[str, torch.Tenso
     return SampledTokens(sequences, starts, advantages, logps, zeros), known, count
 
 
-class Updates(ParallelTrainerMixin, Trainer):
+class Updates(ParallelTrainer):
     """The given rollouts, in packed passes, in each update."""
 
     def given(self, loss: str) -> "Updates":

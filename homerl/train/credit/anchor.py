@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -64,7 +63,7 @@ def recurrence(groups: Sequence[States]) -> dict[str, float]:
     }
 
 
-class AnchorCredit(CreditMode):
+class AnchorCredit(CreditMode[AnchorKeys]):
     """The credit mode `anchor`."""
 
     name, order, keys = "anchor", 2, AnchorKeys
@@ -72,12 +71,12 @@ class AnchorCredit(CreditMode):
         "Every step gets its rollout's normalised return, plus its return-to-go against steps of the same state (GiGPO)."
     )
 
-    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+    def rule(self, group: Group, settings: AnchorKeys) -> list[list[float]]:
         """Advantages of the trajectory plus those of the state."""
         rewards, states = [played.rewards for played in group], [played.states for played in group]
         return anchor_credit(rewards, states, settings.anchor_weight)
 
-    def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+    def metrics(self, groups: Sequence[Group], settings: AnchorKeys) -> Mapping[str, float]:
         """How often states recur."""
         return recurrence([[played.states for played in group] for group in groups])
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from pydantic import Field
 
@@ -82,7 +81,9 @@ def branch_credit(group: PerStep, forks: Sequence[Fork | None]) -> list[list[flo
     return credit
 
 
-def _grow(root: int, rewards: Sequence[float], returns: PerStep, below: Mapping[int, Sequence[int]], credit: list) -> float:
+def _grow(
+    root: int, rewards: Sequence[float], returns: PerStep, below: Mapping[int, Sequence[int]], credit: list[list[float]]
+) -> float:
     """Set the credit of the segments after a root's forks, from the end backwards; return Y of its first segment."""
     value, end, shares = 0.0, len(rewards), 1.0
     for step in below:
@@ -104,22 +105,22 @@ def _against_others(values: Mapping[int, float], i: int) -> float:
     return values[i] - sum(others) / len(others) if others else 0.0
 
 
-class BranchCredit(CreditMode):
+class BranchCredit(CreditMode[BranchKeys]):
     """The credit mode `branch`."""
 
     name, order, keys = "branch", 3, BranchKeys
     sentence = "Every segment between forks of the world gets what it earned less the mean of its siblings', undivided."
 
-    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+    def rule(self, group: Group, settings: BranchKeys) -> list[list[float]]:
         """Advantages of segments against their siblings."""
         return branch_credit([played.rewards for played in group], [played.fork for played in group])
 
-    def refuse(self, settings: Any) -> Iterable[str]:
+    def refuse(self, settings: BranchKeys, group: int) -> Iterable[str]:
         """Refuse a group that has no rollouts left for forks."""
-        if settings.group <= settings.branch.roots:
-            yield f"a group of {settings.group} with {settings.branch.roots} roots leaves nothing to branch"
+        if group <= settings.branch.roots:
+            yield f"a group of {group} with {settings.branch.roots} roots leaves nothing to branch"
 
-    def forks(self, settings: Any) -> ForkPlan | None:
+    def forks(self, settings: BranchKeys) -> ForkPlan | None:
         """The plan that draws the forks of a group."""
         return planned(settings.branch)
 

@@ -24,4 +24,4 @@ def normalised(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
     """(value - mean of the pool) / (the pool's sample deviation + ε); zeros if the pool does not vary."""
     if len(pool) < 2 or np.allclose(pool, pool[0]):
         return np.zeros_like(values, dtype=float)
-    return (values - pool.mean()) / (pool.std(ddof=1) + EPSILON)
+    return np.asarray((values - pool.mean()) / (pool.std(ddof=1) + EPSILON))

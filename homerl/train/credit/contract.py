@@ -11,9 +11,11 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from envs.model import Model
+
+Keys = TypeVar("Keys", bound=Model)
 
 
 @dataclass(frozen=True, order=True)
@@ -43,12 +45,8 @@ Rule = Callable[[Group], list[list[float]]]
 ForkPlan = Callable[[int, random.Random], Sequence[Fork | None]]  # size of a group -> where each begins, roots (None) first
 
 
-class CreditMode(ABC):
-    """One value of `rlve.credit`.
-
-    `settings` is the recipe's `rlve`, which has the `keys` of all modes as flat fields. It is typed `Any`, since its
-    model is built from these files.
-    """
+class CreditMode(ABC, Generic[Keys]):
+    """One value of `rlve.credit`. The recipe's `rlve` has the `keys` of all modes as flat fields."""
 
     name: str
     sentence: str  # a description for model cards and docs
@@ -56,17 +54,17 @@ class CreditMode(ABC):
     keys: type[Model] = Model  # a pydantic model of the mode's own keys, each with a default
 
     @abstractmethod
-    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+    def rule(self, group: Group, settings: Keys) -> list[list[float]]:
         """The advantage of every step, by rollout, for a group in which all rollouts count."""
 
-    def refuse(self, settings: Any) -> Iterable[str]:
-        """Yield the reasons why this mode cannot be used with the settings."""
+    def refuse(self, settings: Keys, group: int) -> Iterable[str]:
+        """Yield the reasons why this mode cannot be used with the settings, and with groups of so many rollouts."""
         return ()
 
-    def forks(self, settings: Any) -> ForkPlan | None:
+    def forks(self, settings: Keys) -> ForkPlan | None:
         """The plan of where a group's rollouts begin, drawn before play; None if all begin at the start."""
         return None
 
-    def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+    def metrics(self, groups: Sequence[Group], settings: Keys) -> Mapping[str, float]:
         """Metrics of an update to log, each named `<mode>/...`."""
         return {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import compress
-from typing import Any
+from typing import Any, Protocol
 
 import homerl.train.credit
 from envs.plugins import discover, in_order
@@ -20,18 +20,24 @@ from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 NOT_MODES = ("common", "contract", "registry", "values")
 
 
+class CreditSettings(Protocol):
+    """A recipe's `rlve`, as far as it is read here. It has the `keys` of all modes as flat fields besides."""
+
+    credit: str
+
+
 @cache
-def modes() -> Mapping[str, CreditMode]:
+def modes() -> Mapping[str, CreditMode[Any]]:
     """Every credit mode by name."""
     return in_order(discover(homerl.train.credit, "MODE", CreditMode, NOT_MODES))
 
 
-def mode_of(settings: Any) -> CreditMode:
+def mode_of(settings: CreditSettings) -> CreditMode[Any]:
     """The mode that a recipe's `rlve` chooses."""
     return modes()[settings.credit]
 
 
-def rule_of(settings: Any) -> Rule:
+def rule_of(settings: CreditSettings) -> Rule:
     """The rule of the recipe's mode, with the recipe's settings; zeros for a group of zero variance."""
     mode = mode_of(settings)
 

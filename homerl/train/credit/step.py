@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -56,19 +56,19 @@ def scaled(credit: PerStep) -> list[list[float]]:
     return [[value / (deviation + EPSILON) for value in row] for row in credit]
 
 
-class StepCredit(CreditMode):
+class StepCredit(CreditMode[StepKeys]):
     """The credit mode `step`."""
 
     name, order, keys = "step", 1, StepKeys
     sentence = "Every step gets its return-to-go, compared with those of its group."
 
-    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+    def rule(self, group: Group, settings: StepKeys) -> list[list[float]]:
         """Normalised returns-to-go, or the advantages of states over their deviation."""
         if settings.baseline == "state":
             return scaled(state_credit(group))
         return step_credit([played.rewards for played in group])
 
-    def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+    def metrics(self, groups: Sequence[Group], settings: StepKeys) -> Mapping[str, float]:
         """How many steps `baseline: index` cannot compare."""
         return siblings([[played.rewards for played in group] for group in groups])
 

@@ -6,10 +6,9 @@ removes the difficulty of the blueprint. Dividing by the group's deviation gives
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from envs.model import Model
 from homerl.train.credit.common import PerStep, normalised
 from homerl.train.credit.contract import CreditMode, Group
 
@@ -20,13 +19,13 @@ def trajectory_credit(group: PerStep) -> list[list[float]]:
     return [[float(a)] * len(rewards) for a, rewards in zip(normalised(totals, totals), group, strict=True)]
 
 
-class TrajectoryCredit(CreditMode):
+class TrajectoryCredit(CreditMode[Model]):
     """The credit mode `trajectory`."""
 
     name, order = "trajectory", 0
     sentence = "Every step of a rollout gets the rollout's return, normalised over its group (GRPO)."
 
-    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+    def rule(self, group: Group, settings: Model) -> list[list[float]]:
         """Normalised returns."""
         return trajectory_credit([played.rewards for played in group])
 

@@ -40,7 +40,7 @@ class Tally:
         own, times = self.own[rollout]
         self.own[rollout] = own + value, times + 1
 
-    def of_others(self, rollout: int | None) -> tuple[float, int]:
+    def of_others(self, rollout: int) -> tuple[float, int]:
         """The sum and the number of the returns of all rollouts but one."""
         own, times = self.own.get(rollout, (0.0, 0))
         return self.total - own, self.count - times

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
@@ -19,15 +19,20 @@ from homerl.agents.policy import Engine
 from homerl.train.model import ModelSettings
 from homerl.train.phases import Phases
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from torch.nn import Module
+    from transformers import PreTrainedModel
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
 Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
 
 
-class Asked(Protocol):
+class SamplerSettings(Protocol):
     """A recipe's `rlve`, as far as engines read it. `engine` has the `keys` of all engines as flat fields; it is typed
     `Any`, since its model is built from these files.
     """
 
-    updates: int
     blueprints_per_update: int
     group: int
     max_tokens: int
@@ -37,12 +42,16 @@ class Asked(Protocol):
     engine: Any
 
 
-class Run(Protocol):
+class EngineRecipe(Protocol):
     """A recipe, as far as engines read it."""
 
-    cpu: bool
-    model: ModelSettings
-    rlve: Asked
+    @property
+    def cpu(self) -> bool:
+        """Whether models run on the CPU."""
+
+    @property
+    def model(self) -> ModelSettings:
+        """The model that is trained."""
 
 
 class PolicyTrainer(Protocol):
@@ -50,10 +59,10 @@ class PolicyTrainer(Protocol):
     training has begun.
     """
 
-    accelerator: Any
-    model: Any
-    model_wrapped: Any
-    processing_class: Any  # the tokenizer
+    accelerator: Accelerator
+    model: PreTrainedModel
+    model_wrapped: Module
+    processing_class: Tokenizer
 
 
 class TrainedEngine(Engine, Protocol):
@@ -70,7 +79,7 @@ class TrainedEngine(Engine, Protocol):
     def sync(self, version: int) -> None:
         """Take the trainer's current weights, which are those of update `version`. All ranks call it together."""
 
-    def awake(self) -> AbstractContextManager[None]:
+    def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling of an update. The trainer does not work in it, except with `async_rollouts`."""
 
 
@@ -114,10 +123,7 @@ class MemoryUse:
 
 
 class EngineKind(ABC):
-    """One value of `rlve.engine.kind`.
-
-    `settings` is the recipe's `rlve`.
-    """
+    """One value of `rlve.engine.kind`. The recipe's `rlve.engine` has the `keys` of all engines as flat fields."""
 
     name: str
     sentence: str  # a description for docs
@@ -128,21 +134,21 @@ class EngineKind(ABC):
     packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod
-    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
+    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
 
     def check(self, engine: Any) -> Iterable[str]:
         """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""
         return ()
 
-    def refuse(self, recipe: Run, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: EngineRecipe, parallel: str) -> Iterable[Refusal]:
         """Yield why a recipe that chooses this engine cannot be trained; `parallel` is how its weights are distributed."""
         return ()
 
-    def lacks(self, settings: Asked) -> Iterable[str]:
+    def lacks(self, settings: SamplerSettings) -> Iterable[str]:
         """Yield what this machine or its servers lack for the engine, apart from its packages."""
         return ()
 
-    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
+    def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """An estimate of the engine's memory."""
         return MemoryUse()

@@ -10,7 +10,7 @@ from functools import cache
 
 import homerl.train.engines
 from envs.plugins import discover, in_order
-from homerl.train.engines.contract import Asked, EngineKind
+from homerl.train.engines.contract import EngineKind, SamplerSettings
 
 NOT_ENGINES = ("contract", "registry", "several", "synced")
 
@@ -21,6 +21,6 @@ def engines() -> Mapping[str, EngineKind]:
     return in_order(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
 
 
-def engine_of(settings: Asked) -> EngineKind:
+def engine_of(settings: SamplerSettings) -> EngineKind:
     """The engine that a recipe's `rlve` chooses."""
     return engines()[settings.engine.kind]

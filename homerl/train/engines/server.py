@@ -15,7 +15,7 @@ import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError
 
 from pydantic import Field
@@ -24,10 +24,14 @@ from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.processes.ranks import is_first
-from homerl.train.engines.contract import Asked, PolicyTrainer, TrainedEngine
+from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
+
+if TYPE_CHECKING:
+    from openai.types import CompletionChoice
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
 METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
@@ -61,12 +65,12 @@ class Server(Synced):
     """
 
     def __init__(
-        self, tokenizer: Any, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None,
+        self, tokenizer: Tokenizer, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None,
         alone: bool = True,
     ) -> None:  # fmt: skip
         from homerl.llm.endpoint import Endpoint, Patience
 
-        self.url = url = urls_of(settings)[0]
+        self.url = url = urls_of(settings.url)[0]
         own = {"server_base_url": url, "group_port": settings.group_port, "server_timeout": settings.deadline}
         super().__init__(tokenizer, max_tokens, temperature, own | {"mode": "server"})
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
@@ -178,7 +182,7 @@ def prefix_counts(text: str | bytes) -> tuple[float, float]:
     return sums["hits"], sums["queries"]
 
 
-def read_choice(choice: Any, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def read_choice(choice: CompletionChoice, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The ids and log-probabilities of a completion.
 
     Raises `RuntimeError` if the server answers in text, omits log-probabilities, or read other prompt ids.
@@ -204,9 +208,9 @@ def _id(token: str) -> int:
     return int(token.removeprefix(TOKEN))
 
 
-def urls_of(engine: Any) -> tuple[str, ...]:
-    """The addresses of a recipe's servers."""
-    return (engine.url,) if isinstance(engine.url, str) else engine.url
+def urls_of(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The addresses of a recipe's servers (`rlve.engine.url`)."""
+    return (url,) if isinstance(url, str) else url or ()
 
 
 def policy_model_name(url: str) -> str:
@@ -226,11 +230,11 @@ class PolicyServer(SyncedKind):
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
     shares_gpu = False
 
-    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
+    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """An engine on the recipe's server or servers."""
         from homerl.train.engines.several import Servers
 
-        engine, urls = settings.engine, urls_of(settings.engine)
+        engine, urls = settings.engine, urls_of(settings.engine.url)
         each = [engine.model_copy(update={"url": url, "group_port": engine.group_port + i}) for i, url in enumerate(urls)]
         limits = settings.max_tokens, settings.temperature
         servers = [Server(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
@@ -241,13 +245,13 @@ class PolicyServer(SyncedKind):
         if (engine.kind == self.name) != bool(engine.url):
             yield "`url` goes with `kind: server`, and the other way round"
 
-    def lacks(self, settings: Asked) -> Iterable[str]:
+    def lacks(self, settings: SamplerSettings) -> Iterable[str]:
         """Whether each server answers, and was started as training needs it."""
         if is_first():  # it asks for all ranks
-            for url in urls_of(settings.engine):
+            for url in urls_of(settings.engine.url):
                 yield from self._lacks(url, settings)
 
-    def _lacks(self, url: str, settings: Asked) -> Iterator[str]:
+    def _lacks(self, url: str, settings: SamplerSettings) -> Iterator[str]:
         from homerl.llm.serve import SILENT, fetched, is_reachable
 
         if not is_reachable(f"{url}/v1"):
@@ -266,7 +270,7 @@ class PolicyServer(SyncedKind):
             yield f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"
 
 
-def _lacking(said: dict[str, Any], settings: Asked) -> Iterator[str]:
+def _lacking(said: dict[str, Any], settings: SamplerSettings) -> Iterator[str]:
     """Yield the options that a trainer's sampler needs and vLLM was started without, by its own report."""
     model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
     if said["weight_transfer_config"] is None:

@@ -10,9 +10,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
 from homerl.agents.policy import Sample
 from homerl.terminal.console import print_error
@@ -75,7 +75,7 @@ class Servers:
             raise Stalled("none of the policy servers answers")
         return lost, down
 
-    async def sample(self, prompt: Any) -> Sample:
+    async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation from the episode's server; from another one if that is lost."""
         while True:
             home = self._home()
@@ -96,7 +96,7 @@ class Servers:
             HOME.set(home)
         return home
 
-    def awake(self) -> Any:
+    def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling."""
         return nullcontext()
 

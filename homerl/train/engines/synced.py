@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import EngineKind, PolicyTrainer, Refusal, Run
+from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
 from homerl.train.phases import Phases
 
 if TYPE_CHECKING:
     import torch
     from peft import PeftModel
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from trl.generation.vllm_generation import VLLMGeneration
 
 
 ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
@@ -97,7 +99,7 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
             yield name.replace(".base_layer", ""), whole
 
 
-def generation(trainer: PolicyTrainer, **options: Any) -> Any:
+def generation(trainer: PolicyTrainer, **options: Any) -> VLLMGeneration:
     """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it.
 
     TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
@@ -122,10 +124,10 @@ class Synced:
     `version` is -1 before the first sync, since a server may have any weights then.
     """
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, transfer: Mapping[str, Any]) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, temperature: float, transfer: Mapping[str, Any]) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
-        self.generation: Any = None
+        self.generation: Any = None  # TRL's `VLLMGeneration`, once attached
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
@@ -145,11 +147,11 @@ class Synced:
     def _send(self) -> None:
         self.generation.sync_weights()
 
-    def awake(self) -> Any:
+    def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling."""
         return nullcontext()
 
-    async def sample(self, prompt: Any) -> Sample:
+    async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation while no sync runs."""
         await self.lock.enter()
         try:
@@ -157,7 +159,7 @@ class Synced:
         finally:
             self.lock.leave()
 
-    async def _sample(self, prompt: Any) -> Sample:
+    async def _sample(self, prompt: Sequence[int]) -> Sample:
         raise NotImplementedError
 
 
@@ -166,7 +168,7 @@ class SyncedKind(EngineKind):
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}
 
-    def refuse(self, recipe: Run, parallel: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: EngineRecipe, parallel: str) -> Iterable[Refusal]:
         """Refuse a CPU, and adapters that FSDP2 shards."""
         if recipe.cpu:
             what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
-from homerl.train.engines.contract import Asked, EngineKind, MemorySizes, MemoryUse, PolicyTrainer
+from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
 from homerl.train.phases import Phases
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
 
 class TransformersKeys(Model):
@@ -32,7 +35,9 @@ class TransformersKeys(Model):
 class InPlace(TransformersEngine):
     """Samples from the model in training, exactly on-policy."""
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int, tokens: int | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, max_tokens: int, temperature: float, batch: int, tokens: int | None = None
+    ) -> None:
         super().__init__(None, tokenizer, max_tokens, temperature, batch, tokens=tokens)
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
@@ -44,11 +49,11 @@ class InPlace(TransformersEngine):
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
         self.forget()
 
-    @contextmanager
-    def awake(self) -> Iterator[None]:
+    def awake(self) -> AbstractContextManager[object]:
         """Nothing to prepare. Afterwards the memory is the trainer's."""
-        yield
-        self.forget()
+        after = ExitStack()
+        after.callback(self.forget)
+        return after
 
 
 class Snapshot(InPlace):
@@ -57,15 +62,12 @@ class Snapshot(InPlace):
     It is used if the trainer works on its own weights meanwhile, or if those are sharded.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._lock = threading.Lock()
-
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
         from homerl.train.shards import broadcast_weights
 
         super().attach(trainer, phases)
+        self._lock = threading.Lock()
         policy = trainer.accelerator.unwrap_model(trainer.model)  # not yet sharded: that happens when training begins
         self.model = broadcast_weights(copy.deepcopy(policy).eval().requires_grad_(False), trainer.accelerator)
 
@@ -82,11 +84,11 @@ class Snapshot(InPlace):
             self.version = version
             self.forget()
 
-    def awake(self) -> Any:
+    def awake(self) -> AbstractContextManager[object]:
         """Nothing to prepare, and nothing to drop: it may sample while the trainer works."""
         return nullcontext()
 
-    def _generate(self, prompts: list[Any]) -> list[Sample]:
+    def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
         with self._lock:
             return super()._generate(prompts)
 
@@ -98,13 +100,13 @@ class Transformers(EngineKind):
     sentence = "transformers' `generate`, on the weights in training or on a whole copy of them"
     exact, shares_gpu = True, False  # a copy samples while the trainer works
 
-    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
+    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> InPlace:
         """An engine on a copy if it is needed, else on the trainer's weights."""
         kind = Snapshot if settings.async_rollouts or in_shards else InPlace
         engine = settings.engine
         return kind(tokenizer, settings.max_tokens, settings.temperature, engine.batch, engine.tokens)
 
-    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
+    def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """The copy, if there is one, and the cache of a batch."""
         copied = settings.async_rollouts or sizes.sharded
         always = {"the sampler's copy": sizes.weights} if copied else {}

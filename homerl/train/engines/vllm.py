@@ -11,15 +11,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import Asked, GpuShare, MemorySizes, MemoryUse
+from homerl.train.engines.contract import GpuShare, MemorySizes, MemoryUse, SamplerSettings
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from vllm import CompletionOutput, SamplingParams
 
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
@@ -35,7 +40,7 @@ class Colocated(Synced):
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         max_tokens: int,
         temperature: float,
         sleep: bool,
@@ -47,7 +52,7 @@ class Colocated(Synced):
         self._names = map(str, itertools.count())
         self._driver: asyncio.Task[None] | None = None
 
-    def awake(self) -> Any:
+    def awake(self) -> AbstractContextManager[object]:
         """Memory for the cache, and weights again if they were freed since the last sync."""
         return vllm_sleep.awake(self.generation) if self.sleep else super().awake()
 
@@ -78,11 +83,11 @@ class Colocated(Synced):
             for done in waiting.values():
                 done.set_exception(error)
 
-    def _read(self, output: Any) -> Sample:
+    def _read(self, output: CompletionOutput) -> Sample:
         logprobs = tuple(position[token].logprob for token, position in zip(output.token_ids, output.logprobs, strict=True))
         return Sample(tuple(output.token_ids), logprobs, self.version)
 
-    def _parameters(self) -> Any:
+    def _parameters(self) -> SamplingParams:
         from vllm import SamplingParams
 
         return SamplingParams(
@@ -97,7 +102,7 @@ class VLLM(SyncedKind):
     name, order, keys = "vllm", 2, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
-    def make(self, settings: Asked, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
+    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> Colocated:
         """An engine that starts vLLM when it gets the trainer."""
         from homerl.train.refusals import world_size
 
@@ -108,7 +113,7 @@ class VLLM(SyncedKind):
         }
         return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
 
-    def memory(self, settings: Asked, sizes: MemorySizes) -> MemoryUse:
+    def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""

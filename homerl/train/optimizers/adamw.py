@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
+from torch.optim.optimizer import ParamsT
 
 from homerl.train.optimizers.masters import Mastered, buckets, flat, masters, shaped
 
@@ -20,7 +21,7 @@ class AdamW(Mastered, torch.optim.AdamW):
     """torch's AdamW, with 10 bytes of state for each bfloat16 weight: two float32 moments and a 16-bit residual."""
 
     def __init__(
-        self, params: Any, lr: float, betas: tuple[float, float], eps: float = 1e-8, weight_decay: float = 0.0,
+        self, params: ParamsT, lr: float, betas: tuple[float, float], eps: float = 1e-8, weight_decay: float = 0.0,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)

@@ -26,7 +26,7 @@ HALF = 1 << 15  # half of a bfloat16 number's last place, in bits of its master
 
 def has_master(weight: Tensor) -> bool:
     """Whether a weight needs a master, since its own number format loses small updates."""
-    return weight.dtype == torch.bfloat16
+    return bool(weight.dtype == torch.bfloat16)
 
 
 @contextmanager
@@ -112,9 +112,9 @@ class Mastered(ExactState):
         """Make a step of some weights of a group."""
         raise NotImplementedError
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make a step of all weights; return the loss of `closure`, if there is one."""
-        loss = super().step(closure)
+        loss: float | None = super().step(closure)
         with torch.no_grad():
             for group in self.param_groups:
                 taken = [p for p in group["params"] if p.grad is not None and self.takes(p)]
@@ -125,11 +125,11 @@ class Mastered(ExactState):
     def _init_group(self, group: dict[str, Any], *lists: Any) -> bool:
         """Show torch's own step the other weights alone."""
         others = [weight for weight in group["params"] if not self.takes(weight)]
-        return super()._init_group(group | {"params": others}, *lists)
+        return bool(super()._init_group(group | {"params": others}, *lists))
 
     def held(self, weight: Tensor, *moments: str) -> dict[str, Tensor]:
         """The state of a weight: float32 `moments` of its shape, and its residual if it has a master; at first zeros."""
-        state = self.state[weight]
+        state: dict[str, Tensor] = self.state[weight]
         if not state:
             state |= {name: torch.zeros_like(weight, dtype=torch.float32) for name in moments}
             if has_master(weight):

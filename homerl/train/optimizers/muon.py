@@ -97,7 +97,7 @@ class MuonWithAdamW(ExactState):
             part.param_groups, part.state = [group], self.state
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make one step of both optimizers; return the loss of `closure`, if there is one."""
         loss = closure() if closure else None
         for part in self.parts:

@@ -6,22 +6,22 @@ transformers' own optimizer; a schedule and a checkpoint need not know which.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from peft import PeftModel
+from transformers import Trainer
 
 from homerl.train.optimizers.adamw import AdamW
 from homerl.train.optimizers.masters import has_master
 from homerl.train.optimizers.muon import MuonWithAdamW
 
 
-class OwnOptimizer:
-    """A trainer mixin that makes the optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
+class OwnOptimizer(Trainer):
+    """A trainer that makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
 
     muon: float | None = None
+    optimizer: torch.optim.Optimizer | None
 
-    def create_optimizer(self, *model: Any) -> torch.optim.Optimizer:
+    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
         """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
         trained = [weight for weight in self.model.parameters() if weight.requires_grad]
         if self.optimizer is None and self.muon is not None:

@@ -19,22 +19,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch.nn import Module
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
+from transformers import AttentionInterface, PreTrainedConfig
 
 from homerl.train.packing.trees import Tree
 
 NAME = "homerl_packed"  # as transformers knows this attention
+Device: TypeAlias = torch.device | str
 UNKNOWN = ("softcap", "s_aux", "position_bias", "dropout")  # arguments of other attention, which change its values
 # of queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float, int | None], torch.Tensor]
 
 
-def on_device(values: np.ndarray, device: Any) -> torch.Tensor:
+def on_device(values: np.ndarray, device: Device) -> torch.Tensor:
     """The values as a tensor on a device. A GPU copies them from pinned memory, so that nobody waits for its other work."""
     tensor = torch.from_numpy(values)
     return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
@@ -59,7 +61,7 @@ class Segments:
     recomputed: bool = False
 
 
-def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
+def segments_of(tree: Tree, device: Device, recomputed: bool = False) -> Segments:
     """The segments of a tree, with tensors on a device. `recomputed` tells whether checkpointing attends again."""
     lengths = [segment.end - segment.start for segment in tree.segments]
     paths = tree.paths()
@@ -76,8 +78,8 @@ def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
 
 
 def attend(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, scaling: float,
-    segments: Segments, kernel: Kernel, sliding_window: int | None = None, **others: Any,
+    module: Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
+    scaling: float, segments: Segments, kernel: Kernel, sliding_window: int | None = None, **others: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """The attention function that transformers calls; tensors of shape (1, heads, T, size).
 
@@ -86,8 +88,8 @@ def attend(
     for name in UNKNOWN:
         if others.get(name) not in (None, 0.0):
             raise ValueError(f"packed rows know no `{name}` of attention")
-    rows = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
-    return kernel(*rows, segments, scaling, sliding_window).unsqueeze(0), None
+    queries, keys, values = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
+    return kernel(queries, keys, values, segments, scaling, sliding_window).unsqueeze(0), None
 
 
 uncompiled = torch.compiler.disable(attend)  # it depends on the row, so that a compiled layer would not last
@@ -113,7 +115,7 @@ def by_segment(
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
-def _lower_right(queries: int, known: int, device: Any, window: int | None) -> torch.Tensor:
+def _lower_right(queries: int, known: int, device: Device, window: int | None) -> torch.Tensor:
     """Whether a query sees a key: all `known` ones, and its own segment up to itself; of these the last `window`."""
     seen = torch.ones(queries, known + queries, dtype=torch.bool, device=device).tril(known)
     return seen.triu(known - window + 1) if window else seen
@@ -226,7 +228,7 @@ def _installed() -> str:
 
 
 @contextmanager
-def packed_attention(*configs: Any) -> Iterator[None]:
+def packed_attention(*configs: PreTrainedConfig) -> Iterator[None]:
     """Within the context, models of these configurations attend to packed rows. The backward pass belongs in it, since
     checkpointing attends again.
     """

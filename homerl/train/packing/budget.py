@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from homerl.train.model import AUTO
+from homerl.train.optim_settings import OptimSettings
 from homerl.train.packing.passes import STEP, Budget
-from homerl.train.recipe import OptimSettings
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
 SCORED = 65_536  # the same without gradients, on a GPU: fewer passes share more beginnings

@@ -9,11 +9,12 @@ run compiled, so the same model can generate; a model whose rows are not packed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn import Module
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 VARIANTS = 32  # of a layer: with gradients or without, adapter on or off, training or not, by its attention
@@ -22,7 +23,7 @@ VARIANTS = 32  # of a layer: with gradients or without, adapter on or off, train
 class CompiledLayers:
     """The layers of a model, each with its compiled forward pass. Nothing is compiled before a layer is first called."""
 
-    def __init__(self, model: Any, backend: str = "inductor") -> None:
+    def __init__(self, model: Module, backend: str = "inductor") -> None:
         torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)
         layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
         self.plain = [(layer, layer.forward) for layer in layers]
@@ -38,7 +39,7 @@ class CompiledLayers:
             _set(self.plain)
 
 
-def _alike(forward: Any) -> Any:
+def _alike(forward: Callable[..., Any]) -> Callable[..., Any]:
     """The forward pass of a layer, in which the first layer is like the others: with adapters its input has no gradient, so
     that it would be compiled by itself.
     """
@@ -51,6 +52,6 @@ def _alike(forward: Any) -> Any:
     return call
 
 
-def _set(forwards: list[tuple[Any, Any]]) -> None:
+def _set(forwards: list[tuple[Module, Callable[..., Any]]]) -> None:
     for layer, forward in forwards:
         layer.forward = forward

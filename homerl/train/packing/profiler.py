@@ -64,8 +64,8 @@ class MemoryProfiler:
     def allocated(self) -> int:
         """Bytes that are allocated now. The peak begins anew."""
         torch.cuda.reset_peak_memory_stats(self.accelerator.device)
-        return torch.cuda.memory_allocated(self.accelerator.device)
+        return int(torch.cuda.memory_allocated(self.accelerator.device))
 
     def peak(self) -> int:
         """The most bytes that were allocated since then."""
-        return torch.cuda.max_memory_allocated(self.accelerator.device)
+        return int(torch.cuda.max_memory_allocated(self.accelerator.device))

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import Module
 
-from homerl.train.packing.attention import Kernel, on_device, segments_of
+from homerl.train.packing.attention import Device, Kernel, on_device, segments_of
 from homerl.train.packing.trees import Ids, Segment, Tree, merged
 
 IGNORE_INDEX = -100  # the label of a place without a target
@@ -45,7 +46,7 @@ class Row:
     @property
     def tokens(self) -> int:
         """The number of tokens that are forwarded."""
-        return self.inputs["input_ids"].shape[1]
+        return int(self.inputs["input_ids"].shape[1])
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Scores:
 
 
 def row_of(
-    sequences: Sequence[TokenSequence], kernel: Kernel | None, device: Any, step: int = 1, recomputed: bool = False
+    sequences: Sequence[TokenSequence], kernel: Kernel | None, device: Device, step: int = 1, recomputed: bool = False
 ) -> Row:
     """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`.
 
@@ -87,7 +88,7 @@ def row_of(
     return Row(inputs, on_device(np.concatenate(at), device))
 
 
-def empty_row(kernel: Kernel | None, device: Any, recomputed: bool = False) -> Row:
+def empty_row(kernel: Kernel | None, device: Device, recomputed: bool = False) -> Row:
     """A row without targets, for a rank that has nothing left to forward while others do.
 
     It has two tokens: a row of one would be compiled anew.
@@ -108,7 +109,7 @@ def padded(tree: Tree, step: int) -> Tree:
     )  # fmt: skip
 
 
-def scores(model: Any, row: Row) -> Scores:
+def scores(model: Module, row: Row) -> Scores:
     """Forward a row. The model has TRL's fused head."""
     output = model(**row.inputs)
     pick = partial(torch.index_select, dim=1, index=row.at)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather
+from torch.nn import Module
 
 from envs.documents import InputError
 from homerl.train.packing.attention import Kernel
@@ -31,7 +31,7 @@ IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
 
 @torch.no_grad()
 def refuse_mixing(
-    model: Any, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool,
+    model: Module, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool,
     in_shards: bool = False,
 ) -> None:  # fmt: skip
     """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
@@ -65,7 +65,9 @@ def most(half: bool, device: str) -> float:
     return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
 
 
-def _gap(model: Any, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: Any) -> torch.Tensor | float:
+def _gap(
+    model: Module, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: torch.device
+) -> torch.Tensor | float:
     """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
     rows = [row_of([one], None, device) for one in some] + [empty_row(None, device)] * (MEMBERS - len(some))
     with packed():

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Ids = np.ndarray  # of int64
+Branch = tuple[list[int], int, int]  # sequences, the place at which they part from others, and the segment before it
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def merged(sequences: Sequence[Ids]) -> Tree:
     )
 
 
-def _branches(members: Sequence[int], sequences: Sequence[Ids], depth: int, parent: int) -> list:
+def _branches(members: Sequence[int], sequences: Sequence[Ids], depth: int, parent: int) -> list[Branch]:
     """The groups of members that share place `depth`, in reverse order, since the last one is taken first."""
     groups: dict[tuple[int, int], list[int]] = {}
     for i in members:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 import torch
@@ -26,7 +26,9 @@ from accelerate import Accelerator, DistributedType
 from accelerate.logging import get_logger
 from accelerate.utils import gather
 from accelerate.utils.memory import clear_device_cache
+from torch.nn import Module
 from torch.nn.parallel import DistributedDataParallel
+from transformers import PreTrainedConfig
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
@@ -40,7 +42,9 @@ from homerl.train.sizes import GB
 from homerl.workarounds import compact_head
 
 HALVINGS = 3
-Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
+LossAndSums = tuple[torch.Tensor, torch.Tensor]
+Objective = Callable[[list[int], Scores], LossAndSums]
+Check = Callable[[torch.Tensor], None]
 T = TypeVar("T")
 
 
@@ -85,9 +89,9 @@ class PackedUpdates:
             self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {unpackable}")
 
     def train(
-        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective,
-        before_exchange: Callable[[torch.Tensor], None] = lambda loss: None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective,
+        before_exchange: Check = lambda loss: None,
+    ) -> LossAndSums:  # fmt: skip
         """Forward and backward all sequences; return the loss, and the sums that `objective` reports.
 
         `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
@@ -97,8 +101,8 @@ class PackedUpdates:
         return self._compiled_or_plain(model, lambda: self._train(model, sequences, objective, before_exchange))
 
     def _train(
-        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
+    ) -> LossAndSums:
         if self.kernel and not self.checked:
             module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
             packed = partial(packed_attention, *configs_of(model))  # layers as they are: compiling takes a while
@@ -106,8 +110,7 @@ class PackedUpdates:
             self.checked = True
         model.train()
         while True:
-            done = self._attempt(model, sequences, objective, before_exchange)
-            if done is not None:
+            if (done := self._attempt(model, sequences, objective, before_exchange)) is not None:
                 self.halvings = 0
                 self._take_measure()
                 return done
@@ -124,7 +127,7 @@ class PackedUpdates:
         return means
 
     @torch.no_grad()
-    def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
+    def scores(self, model: Module, sequences: Sequence[TokenSequence]) -> torch.Tensor:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
 
         Passes are larger than those of `train`, since no activations are kept. Nothing is dropped at random, as when the
@@ -150,7 +153,7 @@ class PackedUpdates:
         self._compiled_or_plain(model, all_passes)
         return torch.cat(found)
 
-    def _compiled_or_plain(self, model: Any, work: Callable[[], T]) -> T:
+    def _compiled_or_plain(self, model: Module, work: Callable[[], T]) -> T:
         """What some work returns. If a layer cannot be compiled, it is done again with layers as they are, from now on.
 
         Other ranks do not notice, since none waits for this one within a pass.
@@ -166,8 +169,8 @@ class PackedUpdates:
         return work()
 
     def _attempt(
-        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
-    ) -> Any:
+        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
+    ) -> LossAndSums | None:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
         (*early, final), unique = self._passes(sequences, self.budget, exchanges=True)
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
@@ -187,7 +190,11 @@ class PackedUpdates:
                 self._backward(loss)
             done.append((loss.detach(), sums.detach(), tokens))
 
-        failed = self._runs_out(lambda: [make(one, last=False) for one in early], self._in_shards)
+        def make_early() -> None:
+            for one in early:
+                make(one, last=False)
+
+        failed = self._runs_out(make_early, self._in_shards)
         if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
@@ -230,7 +237,7 @@ class PackedUpdates:
         return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
 
     @contextmanager
-    def _attention(self, model: Any) -> Iterator[None]:
+    def _attention(self, model: Module) -> Iterator[None]:
         """Within the context the model attends to this trainer's rows, and its layers run compiled, if they are."""
         with ExitStack() as stack:
             if self.kernel:
@@ -252,10 +259,11 @@ class PackedUpdates:
     def _in_shards(self) -> bool:
         """Whether ranks exchange weights or gradients in every pass."""
         state = self.accelerator
-        return state.num_processes > 1 and (state.is_fsdp2 or state.distributed_type == DistributedType.DEEPSPEED)
+        sharded = state.is_fsdp2 or state.distributed_type == DistributedType.DEEPSPEED
+        return bool(state.num_processes > 1 and sharded)
 
     @contextmanager
-    def _exchange(self, model: Any, last: bool) -> Iterator[Any]:
+    def _exchange(self, model: Module, last: bool) -> Iterator[Module]:
         """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only.
 
         Yields the module to call. DDP's own forward pass is a collective now and then, also within its `no_sync`.
@@ -279,7 +287,7 @@ class PackedUpdates:
         deepspeed = self.accelerator.distributed_type == DistributedType.DEEPSPEED
         self.accelerator.backward(loss, **({"scale_wrt_gas": False} if deepspeed else {}))
 
-    def _checkpoint(self, model: Any, needed: bool) -> None:
+    def _checkpoint(self, model: Module, needed: bool) -> None:
         """Switch checkpointing on or off."""
         policy = self.accelerator.unwrap_model(model)
         if policy.is_gradient_checkpointing != needed:
@@ -288,7 +296,7 @@ class PackedUpdates:
             else:
                 policy.gradient_checkpointing_disable()
 
-    def _runs_out(self, work: Callable[[], Any], exchanges: bool) -> bool:
+    def _runs_out(self, work: Callable[[], None], exchanges: bool) -> bool:
         """Do some work; return whether it ran out of memory. Raises `InputError` if others wait in an exchange of it, also
         where a layer cannot be compiled.
         """
@@ -314,12 +322,12 @@ class PackedUpdates:
             return failed
         return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
 
-    def _clear(self, model: Any) -> None:
+    def _clear(self, model: Module) -> None:
         """Forget the gradients so far, and free what they held."""
         model.zero_grad(set_to_none=True)
         clear_device_cache(garbage_collection=True)
 
-    def _make_room(self, model: Any, scoring: bool = False) -> None:
+    def _make_room(self, model: Module, scoring: bool = False) -> None:
         self._clear(model)
         self.halvings += 1
         if self.halvings > HALVINGS:
@@ -334,7 +342,7 @@ def failure(error: Exception) -> str:
     return f"torch.compile fails with {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def held_by(model: Any) -> str:
+def held_by(model: Module) -> str:
     """What holds the memory of this process between two passes, in GB."""
     sizes = {"weights": 0, "gradients": 0, "buffers": sum(part.nbytes for part in model.buffers())}
     for part in model.parameters():
@@ -347,7 +355,7 @@ def held_by(model: Any) -> str:
     return ", ".join(f"{name} {size / GB:.1f} GB" for name, size in sizes.items() if size)
 
 
-def configs_of(model: Any) -> list[Any]:
+def configs_of(model: Module) -> list[PreTrainedConfig]:
     """The configurations that a model's attention reads."""
     parts = (part for part in model.modules() if hasattr(part, "layer_idx") and hasattr(part, "config"))
     return list({id(part.config): part.config for part in parts}.values())

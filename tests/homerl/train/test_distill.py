@@ -214,11 +214,10 @@ def test_a_folder_judges_as_a_plain_pass_does(recipe, teacher, loaded, judged, k
 def test_a_teacher_is_asked_in_passes_that_its_own_layers_allow(recipe, teacher, tokenizer):
     """It is larger than the policy, and is never trained."""
     settings = recipe("run", {"model": str(teacher)})
-    trains, judges = (count_of(settings, 64, model).token for model in (None, teacher_model(settings)))
+    trains, judges = (count_of(settings, 64, model).token for model in (None, teacher_model(settings.model, str(teacher))))
     headroom = Headroom(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
-    updates = SimpleNamespace(profiler=SimpleNamespace(headroom=headroom))
-    trainer = SimpleNamespace(accelerator=Accelerator(cpu=True), updates=updates)
-    made = LocalTeacher(str(teacher), settings, tokenizer, trainer).passes.budget.without_gradients()
+    updates = SimpleNamespace(accelerator=Accelerator(cpu=True), profiler=SimpleNamespace(headroom=headroom))
+    made = LocalTeacher(str(teacher), settings, tokenizer, updates).passes.budget.without_gradients()
     assert made.most == 896 < headroom.budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
 
 

@@ -1,0 +1,61 @@
+"""What recipes of SFT and RLVE say of the optimizer, of an update's passes and of checkpoints.
+
+Invariant: nothing here imports torch, and nothing plug-ins.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from envs.model import Model
+from homerl.train.model import AUTO
+
+Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
+Schedule = Literal[  # transformers' schedules that need no other settings
+    "linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "inverse_sqrt", Floored
+]
+
+
+class OptimSettings(Model):
+    """What both trainers share. Names are Hugging Face's."""
+
+    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
+    lr_scheduler: Schedule = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
+    min_lr: float | None = Field(None, ge=0, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
+    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
+    tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        AUTO,
+        description="Most tokens of one forward and backward pass. An update makes as many passes as it needs, so this "
+        "changes time and memory, not what is learned. `auto` takes what the memory allows.",
+    )
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay of the optimizer.")
+    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped; 0 clips none.")
+    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        AUTO,
+        description="Whether activations are computed again in the backward pass, which saves memory and costs time. `auto` "
+        "does it in passes that would not fit otherwise.",
+    )
+    save_steps: int | None = Field(
+        100,
+        ge=1,
+        description="Number of updates from one checkpoint to the next; null writes none, so a killed run begins again.",
+    )
+    keep_checkpoints: int = Field(2, ge=1, description="Number of checkpoints that are kept, the newest.")
+    seconds: float | None = Field(
+        None, gt=0, description="Seconds of training after which it stops, with the model as it is then; null is no limit."
+    )
+    log_steps: int = Field(10, ge=1, description="Number of updates from one line of metrics to the next.")
+
+    @model_validator(mode="after")
+    def _floor_has_its_schedule(self) -> OptimSettings:
+        floored = self.lr_scheduler in get_args(Floored)
+        if floored and self.min_lr is None:
+            raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
+        if not floored and self.min_lr is not None:
+            raise ValueError("`min_lr` is of `lr_scheduler: cosine_with_min_lr`: give both, or leave `min_lr` null")
+        if self.min_lr is not None and self.min_lr > self.learning_rate:
+            raise ValueError(f"`min_lr` {self.min_lr:g} is above `learning_rate` {self.learning_rate:g}: lower it")
+        return self
