@@ -62,7 +62,7 @@ def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainer(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
+class ParallelTrainer(CompleteCheckpoints, OwnOptimizer, BackgroundSaves):
     """A trainer that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:

@@ -10,11 +10,11 @@ function). To reproduce: let a second rank sleep in `_save_rng_state`.
 
 from __future__ import annotations
 
-from transformers import Trainer
 
-
-class CompleteCheckpoints(Trainer):
-    """A trainer that writes the last file of a checkpoint, which marks it complete, after every rank has written its own."""
+class CompleteCheckpoints:
+    """A trainer mixin: the last file of a checkpoint, which marks it complete, is written after every rank has written its
+    own.
+    """
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
