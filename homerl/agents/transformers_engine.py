@@ -18,6 +18,7 @@ from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, 
 from homerl.agents.policy import Sample
 from homerl.play.beside import go_on, place, settled
 from homerl.workarounds.grouped_decoding import grouped
+from homerl.workarounds.memory_errors import out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -100,14 +101,14 @@ class TransformersEngine:
 
     def _generate_or_shrink(self, prompts: list[Sequence[int]]) -> list[Sample] | None:
         """The samples, or None if memory ran out, and less is to be sampled at a time from now on."""
-        from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+        from accelerate.utils.memory import clear_device_cache
 
         count, longest = len(prompts), len(prompts[-1])
         restore = random_state(self.model.device)
         try:
             return self._generate(prompts)
         except RuntimeError as error:
-            if not should_reduce_batch_size(error) or (count == 1 and self.prefill == 1):
+            if not out_of_memory(error) or (count == 1 and self.prefill == 1):
                 raise
         restore()  # out of the handler, whose traceback holds what was allocated
         self.forget()

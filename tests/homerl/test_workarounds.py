@@ -20,8 +20,10 @@ import pytest
 import torch
 
 import homerl.workarounds
+from homerl.train.parallel import ParallelTrainer
 from homerl.workarounds import (
     grouped_decoding,
+    memory_errors,
     roomy_layer,
     vllm_sleep,
     whole_at_first,
@@ -130,6 +132,17 @@ def test_grouped_decoding(monkeypatch, padded):
     assert copied == 2 * 2 * 5 * padded, GO + "a masked batch of grouped queries is decoded without copies"
     assert len(copies) - copied == 2 * 2 * padded, "the prompt alone"
     assert grouped.config._attn_implementation == "sdpa"
+
+
+def test_memory_errors():
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    for said in memory_errors.UNKNOWN:
+        assert not should_reduce_batch_size(RuntimeError(said)), GO + "accelerate knows all errors of memory"
+        assert memory_errors.out_of_memory(RuntimeError(f"{said} when calling `f`"))
+    assert memory_errors.out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert not memory_errors.out_of_memory(RuntimeError("no such kernel"))
+    assert not memory_errors.out_of_memory(ValueError(memory_errors.UNKNOWN[0]))
 
 
 def test_roomy_layer():
@@ -278,6 +291,7 @@ def test_complete_checkpoints(tmp_path):
 
     assert saving((Trainer,), tmp_path / "theirs") == ["state"], GO + "a checkpoint's last file waits for all ranks"
     assert saving((CompleteCheckpoints, Trainer), tmp_path / "ours") == ["barrier", "state"]
+    assert ParallelTrainer._save_rng_state is CompleteCheckpoints._save_rng_state, "its order of classes hides it"
 
 
 # DeepSpeed

@@ -18,9 +18,9 @@ from torch.nn import Module
 
 from envs.documents import InputError
 from homerl.train.packing.attention import Kernel
-from homerl.train.packing.errors import out_of_memory
 from homerl.train.packing.rows import TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.trees import sorted_order
+from homerl.workarounds.memory_errors import out_of_memory
 
 Packed = Callable[[], AbstractContextManager[None]]
 MEMBERS = 2  # sequences that are compared

@@ -33,13 +33,14 @@ from transformers import PreTrainedConfig
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
 from homerl.train.packing.compiled import CompiledLayers
-from homerl.train.packing.errors import out_of_memory, uncompilable
+from homerl.train.packing.errors import uncompilable
 from homerl.train.packing.passes import STEP, Budget, one_each, split
 from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.train.packing.self_check import refuse_mixing
 from homerl.train.sizes import GB
 from homerl.workarounds import compact_head
+from homerl.workarounds.memory_errors import out_of_memory
 
 HALVINGS = 3
 LossAndSums = tuple[torch.Tensor, torch.Tensor]
