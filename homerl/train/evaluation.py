@@ -3,7 +3,8 @@
 Invariants:
 - Every evaluation plays the same episodes. They are split evenly over the ranks.
 - An evaluation changes nothing that training depends on.
-- `best/` is written completely or not at all. Its `score.json` names the update that the model is from.
+- `best/` is written completely or not at all. Its `score.json` names the update that the model is from. The first rank alone
+  reads it, so that all ranks compare with the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Evaluation:
     def __init__(self, recipe: RLVERecipe, player: Player, ranks: RankContext) -> None:
         self.recipe, self.settings, self.player, self.ranks = recipe, recipe.evaluation, player, ranks
         self.folder = recipe.out / "best"
-        self.best = self._score()
+        [self.best, *_] = ranks.gather([self._score()] if ranks.rank == 0 else [])  # other machines may lack the folder
 
     def due(self, update: int) -> bool:
         """Whether the policy is evaluated at this update."""
@@ -63,4 +64,4 @@ class Evaluation:
 
     def _score(self) -> float:
         path = self.folder / "score.json"
-        return json.loads(path.read_text())["success"] if path.is_file() else -1.0
+        return float(json.loads(path.read_text())["success"]) if path.is_file() else -1.0
