@@ -29,16 +29,17 @@ class RolloutObjective:
     `global_tokens` is the number of sampled tokens of all ranks. `old_logps` and `reference_logps` are log-probabilities of
     all sampled tokens, of shape (tokens,): those of the policy before the first of several iterations (None if there is
     one), and those of the model that training starts from (None if `kl` is 0). Where sampler and trainer may differ, ratios
-    weight the advantages and the divergences. A token that is older than `async_rollouts` allows has advantage 0; by
-    construction there is none.
+    weight the advantages and the divergences; with `dropout` in training they do, since nothing is dropped as the policy
+    samples. A token that is older than `async_rollouts` allows has advantage 0; by construction there is none.
     """
 
     def __init__(
         self, tokens: SampledTokens, settings: RLVESettings, update: int, global_tokens: int, world_size: int = 1,
         device: torch.device | str = "cpu", old_logps: torch.Tensor | None = None,
-        reference_logps: torch.Tensor | None = None,
+        reference_logps: torch.Tensor | None = None, dropout: bool = False,
     ) -> None:  # fmt: skip
         self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
+        self.exact = settings.exact and not dropout
 
         def tensor(values: Any) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
@@ -60,8 +61,8 @@ class RolloutObjective:
         logps, now = scored.logps.float(), scored.logps.detach().float()
         old = now if self.old_logps is None else self.old_logps[at]
         rollout = rollout_of([lengths[i] for i in members]).to(device)
-        exact = torch.ones_like(now)
-        ratios = exact if settings.exact else sampler_ratios(old, self.sampler_logps[at], rollout, settings)
+        ones = torch.ones_like(now)
+        ratios = ones if self.exact else sampler_ratios(old, self.sampler_logps[at], rollout, settings)
         tokens = Tokens(logps, old, self.advantages[at] * ratios, ratios, rollout)
         found = self.loss.losses(tokens, settings)
         token_losses, kl = found.losses, torch.zeros_like(now)
@@ -74,7 +75,7 @@ class RolloutObjective:
         fresh = (self.staleness[at] == 0) & ~self.sampler_logps[at].isnan()
         gap = (old - self.sampler_logps[at]).abs().nan_to_num() * fresh
         parts = (
-            exact, scored.entropy, kl, found.low, found.high, fresh, gap, ratios, self.staleness[at],
+            ones, scored.entropy, kl, found.low, found.high, fresh, gap, ratios, self.staleness[at],
             self.staleness[at] > settings.async_rollouts, ratios == 0,
         )  # fmt: skip
         return loss, torch.stack([part.detach().float().sum() for part in parts])
@@ -90,7 +91,7 @@ class RolloutObjective:
         }  # fmt: skip
         if self.reference_logps is not None:
             metrics["kl"] = mean["kl"]
-        if not self.settings.exact:
+        if not self.exact:
             metrics |= {
                 "policy/ratio": mean["ratio"],
                 "policy/staleness": mean["staleness"],

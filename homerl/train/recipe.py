@@ -235,7 +235,7 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
 
     @property
     def exact(self) -> bool:
-        """Whether rollouts are sampled by the trainer's own forward pass with the current weights."""
+        """Whether rollouts are sampled by the trainer's own forward pass with the current weights, but for its dropout."""
         return engine_of(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")

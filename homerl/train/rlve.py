@@ -192,7 +192,7 @@ class RLVETrainer(ParallelTrainer):
 
     def training_step(self, model: Module, inputs: list[int], num_items_in_batch: Any = None) -> torch.Tensor:
         """The gradients of one optimizer step; transformers makes the step. Rollouts are trained on `iterations` times."""
-        (step,), settings, ranks = inputs, self.recipe.rlve, self.accelerator
+        (step,), settings, ranks, lora = inputs, self.recipe.rlve, self.accelerator, self.recipe.model.lora
         model.train()
         if self.batch is None or step % settings.iterations == 0:
             self.batch = self.play(step)  # episodes of all ranks, with the credit of their steps
@@ -201,8 +201,9 @@ class RLVETrainer(ParallelTrainer):
             old_logps, reference_logps = self._score(tokens)
             tokens = self._distilled(tokens, old_logps)
             self.objective = RolloutObjective(
-                tokens, settings, step, global_tokens, ranks.num_processes, ranks.device, old_logps, reference_logps
-            )
+                tokens, settings, step, global_tokens, ranks.num_processes, ranks.device, old_logps, reference_logps,
+                dropout=lora is not None and lora.dropout > 0,
+            )  # fmt: skip
             self._report(self.batch)
         loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self._check)  # by passes
         self._record(self.objective.metrics(ranks.reduce(sums).tolist()))

@@ -31,6 +31,7 @@ from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import state_credit
 from homerl.train.engines.transformers import InPlace
 from homerl.train.losses.registry import losses
+from homerl.train.model import LoraSettings
 from homerl.train.objective import RolloutObjective
 from homerl.train.packing.rows import Scores
 from homerl.train.phases import SHARES
@@ -516,6 +517,14 @@ def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, iterat
     best = json.loads((watched.out / "best/score.json").read_text())
     assert best["update"] == 0 and best["eval/counted"] == 1.0
     assert (watched.out / "best/model/model.safetensors").exists() and not (watched.out / "best.making").exists()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_ratios_weigh_what_adapters_with_dropout_learn(recipe, dropout):
+    made = recipe(updates=1)
+    made = made.model_copy(update={"model": made.model.model_copy(update={"lora": LoraSettings(r=4, dropout=dropout)})})
+    train_rlve(made)
+    assert [("policy/ratio" in line) for line in metrics(made.out)] == [dropout > 0]
 
 
 def test_training_stops_by_the_clock_between_batches_of_rollouts(recipe):

@@ -204,6 +204,15 @@ def test_ratios_to_the_sampler_are_cut_raised_and_masked(keys, expected):
     assert figures.get("policy/masked") == (masked if "ratio_mask" in keys else None)
 
 
+def test_with_dropout_the_trainers_pass_is_not_the_samplers():
+    """The engine samples with the weights in training, but drops nothing."""
+    tokens, recipe = sampled([5], torch.ones(5), -RATIOS.log()), RLVESettings(kl=0.0, ratio_cap=9.0)
+    for dropout, expected in ((False, None), (True, RATIOS.mean().item())):
+        objective = RolloutObjective(tokens, recipe, 0, 5, dropout=dropout)
+        _, sums = objective([0], Scores(torch.zeros(5, requires_grad=True), torch.zeros(5), None))
+        assert objective.metrics(sums.tolist()).get("policy/ratio") == (expected and pytest.approx(expected))
+
+
 def test_a_masked_rollout_has_no_divergence_either():
     recipe = RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.1, "ratio_mask": {}})
     tokens = sampled([2, 2], torch.ones(4), torch.tensor([-1.0, -1.0, -3.0, -3.0]))
