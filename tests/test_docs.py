@@ -29,7 +29,7 @@ import typer
 import yaml
 from pydantic import BaseModel
 
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.spec import DeviceSpec
 from homerl.cli.app import app
 from homerl.recipe.load import EVERY
 from homerl.run.recipe import KINDS

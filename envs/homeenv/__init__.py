@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from envs.homeenv.spec import Entity
+from envs.homeenv.devices.spec import Entity
 
 __all__ = ["Entity", "register"]
 

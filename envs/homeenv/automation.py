@@ -12,15 +12,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.calls import bound
-from envs.homeenv.conditions import Condition, ConditionError, compile_condition
-from envs.homeenv.cron import next_time, read_cron
-from envs.homeenv.origin import Hidden
-from envs.homeenv.plan import LATEST, Plan
-from envs.homeenv.rules import Action, Rule
-from envs.homeenv.state import HomeState
-from envs.homeenv.types import shown, whole_characters
+from envs.homeenv.plan.conditions import Condition, ConditionError, compile_condition
+from envs.homeenv.plan.origin import Hidden
+from envs.homeenv.plan.plan import LATEST, Plan
+from envs.homeenv.state.calls import bound
+from envs.homeenv.state.rules import Action, Rule
+from envs.homeenv.state.state import HomeState
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.cron import next_time, read_cron
+from envs.homeenv.values.types import shown, whole_characters
 
 TIME_CRON = re.compile(r"time_cron\s*={1,2}(.+)$")
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold

@@ -16,14 +16,14 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.clock import settle
-from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import Condition, compile_condition
 from envs.homeenv.sandbox import Limits, RunResult
+from envs.homeenv.state.clock import settle
 from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
-from envs.homeenv.types import shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 from envs.spaces import AnyText, ToolCalls
 from envs.world import Action, World, arguments_in, excess_of
 

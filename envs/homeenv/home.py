@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.homeenv.calls import call_service
-from envs.homeenv.clock import Fired, advance
-from envs.homeenv.state import HomeState
+from envs.homeenv.state.calls import call_service
+from envs.homeenv.state.clock import Fired, advance
+from envs.homeenv.state.state import HomeState
 
 
 class Home(HomeState):

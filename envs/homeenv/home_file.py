@@ -23,17 +23,17 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import hidden_rules, restored_rule
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.physics import Moment, Outdoors, restored_air
+from envs.homeenv.devices.rooms import HOME, OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Attribute
-from envs.homeenv.origin import FORMAT as ORIGIN_FORMAT
-from envs.homeenv.origin import Origin
-from envs.homeenv.physics import Moment, Outdoors, restored_air
-from envs.homeenv.rooms import HOME, OUTDOORS, Room
-from envs.homeenv.rules import Rule
-from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
+from envs.homeenv.plan.origin import FORMAT as ORIGIN_FORMAT
+from envs.homeenv.plan.origin import Origin
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.audit import Refused
 from envs.model import Model
 
 FORMAT = 2

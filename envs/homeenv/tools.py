@@ -16,10 +16,10 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.types import clip
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import clip
 
 # The auditor's rule for each keyword of a JSON Schema that arguments violate. Any other keyword means `wrong_type`.
 RULE_OF = {

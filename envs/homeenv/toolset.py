@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
-from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.tools import Tool
 from envs.messages import Message, call_message, text_message
 

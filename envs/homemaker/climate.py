@@ -1,6 +1,6 @@
 """The initial state of a home: the air of its rooms and the values of its devices, from weather, hour and habits.
 
-The air of a room is the steady state of `homeenv/physics.py`, plus a random drift of each room.
+The air of a room is the steady state of `homeenv/devices/physics.py`, plus a random drift of each room.
 
 Invariants:
 - Sensors agree with the state of their room.
@@ -19,14 +19,25 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
-from envs.homeenv.interface import Attribute
-from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, as_seen, inputs, reports, shown_in, steady
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.service import Scope
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.spelling import means
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.physics import (
+    PLAIN_SHELL,
+    SHELLS,
+    THERMAL,
+    Outdoors,
+    Running,
+    as_seen,
+    inputs,
+    reports,
+    shown_in,
+    steady,
+)
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.service import Scope
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.spelling import means
 from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]

@@ -16,8 +16,8 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 
 STARTS = (
     "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z"

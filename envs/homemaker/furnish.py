@@ -20,9 +20,9 @@ from typing import cast
 from pydantic import Field
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import HOME, Room, RoomType
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, Room, RoomType
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homemaker.lexicon import Half, Lexicon
 from envs.model import Model
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.rooms import Room
 from envs.homemaker.lexicon import Half, Lexicon
 
 CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # every home with four rooms or more has these

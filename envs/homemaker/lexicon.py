@@ -18,7 +18,7 @@ from typing import Literal, get_args
 from pydantic import Field, model_validator
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.languages import Part
 from envs.model import Model
 

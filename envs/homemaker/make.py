@@ -21,11 +21,11 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from envs.documents import InputError
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Moment, Outdoors
+from envs.homeenv.devices.rooms import HOME, Room
+from envs.homeenv.devices.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homeenv.home import Home
-from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import HOME, Room
-from envs.homeenv.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.coin import coin_names
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors

@@ -23,12 +23,12 @@ from typing import Literal
 
 from envs.documents import InputError
 from envs.homeenv.automation import armed
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Moment, Outdoors, reports
+from envs.homeenv.devices.rooms import OUTDOORS
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import REPORT, load_home
-from envs.homeenv.physics import Moment, Outdoors, reports
-from envs.homeenv.rooms import OUTDOORS
-from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.weather import Sky, Weather
 

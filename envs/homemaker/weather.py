@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from envs.documents import InputError
-from envs.homeenv.physics import BOUNDS
+from envs.homeenv.devices.physics import BOUNDS
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from envs.homeenv.rooms import HOME, RoomType
-from envs.homeenv.spec import Catalogue, DeviceSpec
+from envs.homeenv.devices.rooms import HOME, RoomType
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec
 
 FOLDER = Path(__file__).resolve().parent / "catalogue"
 SENSOR = "sensor"  # the tag of products that only measure

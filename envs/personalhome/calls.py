@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from envs.homeenv.types import shown
+from envs.homeenv.values.types import shown
 from envs.personalhome.checking import check, validator_of
 from envs.personalhome.rules import Refused
 from envs.personalhome.state import HouseholdState

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from envs.homeenv.tools import RULE_OF
-from envs.homeenv.types import clip
+from envs.homeenv.values.types import clip
 from envs.personalhome.rules import Refused
 from envs.personalhome.tool import Tool
 

@@ -13,8 +13,8 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.types import shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 from envs.personalhome.calls import call, offered
 from envs.personalhome.checking import schema_of
 from envs.personalhome.state import HouseholdState

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from envs.homeenv.cost import Bound, bound, bound_of, too_costly
-from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.cost import Bound, bound, bound_of, too_costly
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 

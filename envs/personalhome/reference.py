@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.situations import Situation, Step, settled, verdicts
 
 Call = tuple[str, Step]  # the did of an appliance, and what it is told

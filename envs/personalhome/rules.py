@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envs.homeenv import audit
-from envs.homeenv.types import clip, shown
+from envs.homeenv.values import audit
+from envs.homeenv.values.types import clip, shown
 
 RULES: dict[str, str] = audit.RULES | {
     "unknown_household": "the call is about another household",

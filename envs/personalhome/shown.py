@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Event, Household, Indoor, Member, Memory, Outdoor, Pet
 from envs.personalhome.state import HouseholdState, Note

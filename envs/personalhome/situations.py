@@ -17,10 +17,10 @@ from typing import Any, Literal
 from pydantic import field_validator, model_validator
 
 from envs.documents import Document, InputError, read_yaml, validate
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home import Home
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.values.audit import Refused
 from envs.model import Model
 from envs.personalhome.appliances import kinds, sensors
 from envs.personalhome.predicates import compile_predicate

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from envs.hashing import text_hash
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.env import changes as changes_of_home
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json

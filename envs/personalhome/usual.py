@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import Document, InputError, KeyPath, read_yaml
-from envs.homeenv.audit import Refused
-from envs.homeenv.interface import Attribute
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import NUMBERS, ValueType
 from envs.personalhome.appliances import kinds, sensors
 
 FILE = Path(__file__).resolve().parent / "usual.yaml"

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import Field
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.rooms import Room
 from envs.homemaker.lexicon import Half
 from envs.languages import Part
 from envs.model import Model

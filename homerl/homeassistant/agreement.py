@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.privacy import without_secrets
 from homerl.homeassistant.translation import from_homeassistant, link_of, refresh, values_of
 

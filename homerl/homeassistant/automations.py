@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
-from envs.homeenv.origin import AVAILABLE, Hidden, Unfollowed
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.plan.origin import AVAILABLE, Hidden, Unfollowed
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import NUMBERS, ValueType
 from homerl.homeassistant.automation_text import HIDDEN, NESTED, NESTING, hidden_key, readable
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.listing import Entity
 
 Typed = dict[str, Any]  # an attribute or argument as JSON
@@ -126,7 +126,7 @@ def _unit(name: str, entity: Entity) -> str | None:
 
 
 def moment_of(entity: Entity) -> str | None:
-    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/moments.py`."""
+    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/values/moments.py`."""
     if entity.domain == "input_datetime":
         return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
     return MOMENTS.get(entity.domain)

@@ -14,13 +14,13 @@ from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import MILD
-from envs.homeenv.origin import Link, Origin
-from envs.homeenv.rooms import HOME, OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.plan.origin import Link, Origin
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.automations import add_automations
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.forms import Forms

@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.interface import Attribute
-from envs.homeenv.moments import canonical
-from envs.homeenv.origin import AVAILABLE, Link
-from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec, spec_from_json
+from envs.homeenv.plan.origin import AVAILABLE, Link
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.moments import canonical
+from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of, switched_on
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms

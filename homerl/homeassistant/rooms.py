@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from envs.documents import read_yaml
-from envs.homeenv.origin import Storey
-from envs.homeenv.rooms import HOME, OUTDOORS, Room
+from envs.homeenv.devices.rooms import HOME, OUTDOORS, Room
+from envs.homeenv.plan.origin import Storey
 from homerl.homeassistant.listing import Area, Entity, Listing
 
 GENERAL = "room"  # the type of a room whose name says nothing

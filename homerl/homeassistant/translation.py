@@ -14,17 +14,17 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from envs.homeenv.assist.table import table
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import armed
-from envs.homeenv.calls import with_room_ids
-from envs.homeenv.devices import Device
-from envs.homeenv.expressions import attributes_in, parse_expression
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Argument, Attribute
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument, Attribute
-from envs.homeenv.moments import canonical
-from envs.homeenv.origin import AVAILABLE, SAME, Link
-from envs.homeenv.rules import Rule
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.plan.origin import AVAILABLE, SAME, Link
+from envs.homeenv.state.calls import with_room_ids
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import attributes_in, parse_expression
+from envs.homeenv.values.moments import canonical
+from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
 from homerl.homeassistant.lights import COLOURED
 from homerl.homeassistant.privacy import without_secrets

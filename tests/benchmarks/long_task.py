@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import write_atomic
-from envs.homeenv.spec import Catalogue
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import Message
 from homerl.play.episode import Episode, EpisodeLimits

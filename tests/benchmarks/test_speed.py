@@ -13,10 +13,10 @@ from dataclasses import replace
 import pytest
 
 from envs.homeenv.automation import make_rule
-from envs.homeenv.conditions import compile_condition
+from envs.homeenv.devices.physics import Moment, Outdoors
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
-from envs.homeenv.physics import Moment, Outdoors
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.agents.policy import Sample

@@ -14,12 +14,12 @@ from envs.homeenv.assist.table import colours, table
 from envs.homeenv.assist.tools import TOOLS, UNPLAYED
 from envs.homeenv.assist.values import SHARES, taken
 from envs.homeenv.assist.values import given as given_value
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
-from envs.homeenv.plan import Plan
-from envs.homeenv.rooms import HOME, OUTDOORS, Room
-from envs.homeenv.spec import Catalogue
+from envs.homeenv.plan.plan import Plan
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.world import as_action, check_world
 

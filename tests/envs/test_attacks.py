@@ -21,9 +21,10 @@ from typing import Any
 import pytest
 import yaml
 
-from envs.homeenv import audit, border, sandbox
-from envs.homeenv.audit import RULES
-from envs.homeenv.sandbox import Limits, RunResult, run_code
+from envs.homeenv import sandbox
+from envs.homeenv.sandbox import Limits, RunResult, border, run_code
+from envs.homeenv.values import audit
+from envs.homeenv.values.audit import RULES
 from envs.homemaker.make import HomeSampler
 
 HOME = HomeSampler.sample_test()

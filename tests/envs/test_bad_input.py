@@ -5,9 +5,9 @@ import json
 import pytest
 
 from envs.documents import InputError
-from envs.homeenv.conditions import compile_condition
+from envs.homeenv.devices.spec import Catalogue, Entity
 from envs.homeenv.home_file import home_to_json, load_home, save_home
-from envs.homeenv.spec import Catalogue, Entity
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homemaker.make import HomeSampler
 
 SPEC = """- name: lamp

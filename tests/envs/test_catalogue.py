@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.service import CompiledService
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.service import CompiledService
-from envs.homeenv.spec import Catalogue, DeviceSpec
+from envs.homeenv.values.audit import Refused
 
 SPECS = list(Catalogue.shipped().values())
 NAMES = [spec.name for spec in SPECS]

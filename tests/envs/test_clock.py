@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError, read_yaml
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.clock import advance, settle
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.cron import next_time
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
+from envs.homeenv.devices.rooms import Room
+from envs.homeenv.devices.spec import Catalogue, load_specs
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import Catalogue, load_specs
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.state.clock import advance, settle
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.cron import next_time
 from envs.homemaker.make import HomeSampler
 
 DAY = 86400
@@ -130,7 +130,7 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
 
 def make_rule_of_nothing(home: Home):
     """A rule without actions, which no agent can make."""
-    from envs.homeenv.rules import Rule
+    from envs.homeenv.state.rules import Rule
 
     return Rule(id="1", actions=())
 

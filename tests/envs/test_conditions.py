@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError
-from envs.homeenv.conditions import ConditionError, compile_condition
+from envs.homeenv.plan.conditions import ConditionError, compile_condition
 from envs.homemaker.make import HomeSampler
 
 HOME = HomeSampler.sample_test()

@@ -4,14 +4,14 @@ import textwrap
 
 import pytest
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import ConditionError, compile_condition
-from envs.homeenv.cost import MOST_STEPS, bounds_of, steps_of_call
-from envs.homeenv.lint import check_folder
-from envs.homeenv.parts import MOST_NAMES
-from envs.homeenv.spec import NAMED, SHIPPED, Catalogue
-from envs.homeenv.trials import MOST, Budget, dead_services
-from envs.homeenv.types import DEEPEST, MOST_UNITS, ValueType, units
+from envs.homeenv.devices.cost import MOST_STEPS, bounds_of, steps_of_call
+from envs.homeenv.devices.lint import check_folder
+from envs.homeenv.devices.parts import MOST_NAMES
+from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue
+from envs.homeenv.devices.trials import MOST, Budget, dead_services
+from envs.homeenv.plan.conditions import ConditionError, compile_condition
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import DEEPEST, MOST_UNITS, ValueType, units
 from envs.homemaker.make import make_home
 
 DIGITS = "{type: int, range: [0, 9]}"

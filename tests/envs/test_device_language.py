@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError, read_yaml
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Moment, Outdoors
+from envs.homeenv.devices.rooms import HOME, Room
+from envs.homeenv.devices.spec import NAMED, Catalogue, DeviceSpec, load_specs
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import HOME, Room
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.sandbox import run_code
-from envs.homeenv.spec import NAMED, Catalogue, DeviceSpec, load_specs
 from envs.homeenv.toolsets import TOOLSETS
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType
 from envs.homemaker.climate import PASSING, HabitContext, Values
 from envs.homemaker.climate import settings as drawn_settings
 

@@ -7,8 +7,8 @@ import gymnasium as gym
 import pytest
 
 from envs.homeenv import Entity
-from envs.homeenv.conditions import ConditionError
 from envs.homeenv.env import HomeEnv
+from envs.homeenv.plan.conditions import ConditionError
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.world import ContractError, check_world
 

@@ -7,10 +7,10 @@ from draws import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.homeenv.audit import RULES
-from envs.homeenv.conditions import ConditionError, compile_condition
 from envs.homeenv.env import HomeEnv
+from envs.homeenv.plan.conditions import ConditionError, compile_condition
 from envs.homeenv.sandbox import Limits, RunResult, run_code
+from envs.homeenv.values.audit import RULES
 from envs.homemaker.make import HomeSampler
 
 pytestmark = pytest.mark.timeout(1800)

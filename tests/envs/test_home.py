@@ -6,12 +6,12 @@ import pytest
 from draws import HALL, OWN, own_home
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue, Entity
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
-from envs.homeenv.rooms import OUTDOORS, Room
-from envs.homeenv.spec import Catalogue, Entity
+from envs.homeenv.values.audit import Refused
 from envs.homemaker.make import HomeSampler
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.documents import InputError
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import SHELLS, THERMAL
+from envs.homeenv.devices.rooms import RoomType
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.physics import SHELLS, THERMAL
-from envs.homeenv.rooms import RoomType
-from envs.homeenv.spec import Catalogue
 from envs.homemaker import furnish
 from envs.homemaker.climate import DARK, RUNNING, room_air
 from envs.homemaker.layout import ROOM_VARIANTS, draw_layout

@@ -10,16 +10,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from envs.documents import read_yaml
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.clock import Fired, settle
-from envs.homeenv.cron import next_time
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Moment, Outdoors
+from envs.homeenv.devices.rooms import Room
+from envs.homeenv.devices.spec import load_specs
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import load_specs
+from envs.homeenv.state.clock import Fired, settle
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.cron import next_time
 from envs.homemaker.make import HomeSampler
 
 DAY = 86400

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError
-from envs.homeenv.lint import LintReport, check_folder
-from envs.homeenv.spec import NAMED, SHIPPED, Catalogue
+from envs.homeenv.devices.lint import LintReport, check_folder
+from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue
 from envs.homemaker.furnish import shipped_priors
 
 GOOD = """- name: lamp

@@ -13,7 +13,7 @@ import pytest
 
 from envs.homeenv import sandbox
 from envs.homeenv.sandbox import Limits, run_code
-from envs.homeenv.workers import Workers, make_pool
+from envs.homeenv.sandbox.workers import Workers, make_pool
 from envs.homemaker.make import HomeSampler
 
 HOME = HomeSampler.sample_test()

@@ -30,14 +30,14 @@ from mutations import WORDS, mutated, spoilt
 from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_home, right_text
 
 from envs.documents import Document, InputError, read_yaml, refuse_unwritable
-from envs.homeenv.audit import RULES, Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.cron import next_time
+from envs.homeenv.devices.lint import check_folder
+from envs.homeenv.devices.rooms import Room
+from envs.homeenv.devices.spec import DeviceSpec, load_specs
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
-from envs.homeenv.lint import check_folder
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import DeviceSpec, load_specs
+from envs.homeenv.values.audit import RULES, Refused
+from envs.homeenv.values.cron import next_time
 from envs.homemaker.make import HomeRecipe, make_home
 
 pytestmark = pytest.mark.timeout(1800)

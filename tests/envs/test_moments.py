@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.moments import PATTERNS, Format, canonical
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.moments import PATTERNS, Format, canonical
+from envs.homeenv.values.types import ValueType
 
 KINDS = st.sampled_from([*PATTERNS])
 

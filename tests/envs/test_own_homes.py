@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.homeenv.automation import make_rule
+from envs.homeenv.devices.rooms import OUTDOORS
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json, load_home, save_home
-from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.climate import NEEDS, RUNNING
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.homemaker.own import drawn_paths, own_homes

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.homeenv import expressions
-from envs.homeenv.parsing import parse
+from envs.homeenv.values import expressions
+from envs.homeenv.values.parsing import parse
 
 ODD = [
     'x = "\\d"', 'b"\\d"', 'x = "\\777"', "x = 1or 2", "x = 0xfor y", "1if x else 2", "0b1and 2", "0o7in x", "1jor 2",
@@ -55,7 +55,7 @@ def test_no_text_makes_the_parser_say_a_word(text):
 
 def test_importing_the_world_leaves_the_parser_its_warnings():
     look = "any('unknown' in str(module) for _, _, _, module, _ in warnings.filters)"
-    done = subprocess.run([sys.executable, "-c", f"import warnings, envs.homeenv.audit; raise SystemExit({look})"])
+    done = subprocess.run([sys.executable, "-c", f"import warnings, envs.homeenv.values.audit; raise SystemExit({look})"])
     assert done.returncode == 0
 
 

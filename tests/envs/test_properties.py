@@ -42,12 +42,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 from mutations import mutated
 
-from envs.homeenv.audit import RULES, Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.clock import Fired
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
+from envs.homeenv.state.clock import Fired
+from envs.homeenv.values.audit import RULES, Refused
 from envs.world import check_world
 
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,11 @@ import pytest
 from draws import HALL
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec, Entity
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS
-from envs.homeenv.spec import Catalogue, DeviceSpec, Entity
+from envs.homeenv.values.audit import Refused
 
 URN = """- name: urn
   userdata: {category: urn, spid: "900200"}

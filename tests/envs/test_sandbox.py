@@ -12,8 +12,8 @@ import pytest
 from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
-from envs.homeenv.audit import RULES
 from envs.homeenv.sandbox import Limits, RunResult, run_code
+from envs.homeenv.values.audit import RULES
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.world import WorldError
 
@@ -270,7 +270,7 @@ def test_lines_are_those_of_the_snippet():
 
 
 def test_what_python_finds_odd_is_not_logged():
-    code = "from envs.homeenv.audit import audit_code; audit_code('x = (1or 2)\\n' * 900)"
+    code = "from envs.homeenv.values.audit import audit_code; audit_code('x = (1or 2)\\n' * 900)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout + done.stderr == ""
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from envs.homeenv.lint import check_folder
-from envs.homeenv.physics import inputs
-from envs.homeenv.spec import Entity
-from envs.homeenv.spelling import means
+from envs.homeenv.devices.lint import check_folder
+from envs.homeenv.devices.physics import inputs
+from envs.homeenv.devices.spec import Entity
+from envs.homeenv.values.spelling import means
 
 LIGHT = """- name: lamp
   userdata: {category: light, spid: "900100", rooms: [study]}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.types import SHOWN, ValueType, shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import SHOWN, ValueType, shown
 
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 LEAVES = st.one_of(

@@ -17,16 +17,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from mutations import JUNK, mutated
 
-from envs.homeenv.audit import RULES, Refused
-from envs.homeenv.clock import settle
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import SHELLS, Moment, Outdoors
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.service import CompiledService
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec, Entity
 from envs.homeenv.home import Home
-from envs.homeenv.physics import SHELLS, Moment, Outdoors
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.sandbox import Limits
-from envs.homeenv.service import CompiledService
-from envs.homeenv.spec import Catalogue, DeviceSpec, Entity
+from envs.homeenv.state.clock import settle
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.values.audit import RULES, Refused
 from envs.homemaker.make import HomeRecipe, make_home
 
 MANY = 2000  # cases of every property under `scripts/test --all`

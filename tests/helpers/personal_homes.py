@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS, Room
 from envs.personalhome.appliances import kinds, sensors
 from envs.personalhome.situations import Situation
 from envs.personalhome.usual import usual_state

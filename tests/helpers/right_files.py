@@ -9,10 +9,10 @@ from functools import lru_cache
 from draws import DAY, ODD, OWN, assert_in_bounds, furnished, lived, own_home, showroom, some_action, whole, with_rules
 from hypothesis import strategies as st
 
+from envs.homeenv.devices.spec import SHIPPED
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.spec import SHIPPED
 from envs.world import check_world
 
 NUMBERS = st.integers(0, 11)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message, call_message, text_message, tool_call
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.play.observation import Observation

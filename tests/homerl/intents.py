@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play

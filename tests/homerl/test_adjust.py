@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.values.audit import Refused
 from envs.homemaker.make import make_home
 from homerl.language.answers import read_answer
 from homerl.play.loop import play

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.homeenv.values.audit import Refused
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.splits import Voice
 from homerl.play.episode import EpisodeLimits

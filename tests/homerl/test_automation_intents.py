@@ -9,13 +9,13 @@ from functools import cache
 
 import pytest
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homeenv.toolset import Writer
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.smh import as_rule
+from envs.homeenv.values.audit import Refused
 from envs.homemaker.make import HomeRecipe
 from envs.messages import tool_call
 from homerl.language.splits import Voice

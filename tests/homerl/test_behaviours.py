@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.plan.conditions import compile_condition
 from homerl.flow.recipe import SynthesisConfig
 from homerl.language.splits import split_of
 from homerl.llm.settings import UserSettings

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import Document, InputError, read_yaml
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.home import Home
-from envs.homeenv.spec import Catalogue
 from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight

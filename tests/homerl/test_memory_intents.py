@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.intents import families
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, solves

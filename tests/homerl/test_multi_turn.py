@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import make_blueprint

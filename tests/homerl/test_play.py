@@ -447,7 +447,7 @@ def answered(mode: str, intent, response: str = "Done.") -> Message:
 
 def arguments_of(call) -> dict:
     """A plan's arguments by name: the scripted author writes them by place."""
-    from envs.homeenv.spec import Catalogue
+    from envs.homeenv.devices.spec import Catalogue
 
     names = {
         (path, a.name)

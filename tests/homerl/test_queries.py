@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.rooms import OUTDOORS, Room
-from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.answers import Answer, read_answer
 from homerl.language.splits import Voice

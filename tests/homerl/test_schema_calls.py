@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from schema_calls import calls, violations
 from worst import real_values
 
+from envs.homeenv.devices.rooms import Room
+from envs.homeenv.devices.spec import Catalogue, Entity
 from envs.homeenv.env import HomeEnv
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import Catalogue, Entity
 from envs.homeenv.toolsets import TOOLSETS
 from envs.simuhome.env import SimuHome
 from envs.spaces import ToolCalls

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from envs.homeenv.automation import make_rule
+from envs.homeenv.devices.spec import SHIPPED
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.spec import SHIPPED
 from envs.homemaker.make import HomeSampler
 from homerl.play.faults import InfraError
 from homerl.play.loop import User, play

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from envs.homeenv.assist.entities import entities
+from envs.homeenv.devices.spec import Entity
 from envs.homeenv.home import Home
-from envs.homeenv.spec import Entity
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.play.trajectory import Outcome

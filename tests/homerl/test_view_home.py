@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import save_home
-from envs.homeenv.plan import LATEST
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
+from envs.homeenv.plan.plan import LATEST
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli.app import app
 from homerl.worlds.homeenv.pages.device_words import device_summary, say

@@ -18,14 +18,14 @@ from typing import Any
 
 from envs.homeenv.assist.table import Kind, Way, rules_of, table
 from envs.homeenv.assist.values import share_of
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, Room
+from envs.homeenv.devices.spec import Component, DeviceSpec
 from envs.homeenv.home import Home
-from envs.homeenv.origin import AVAILABLE, SAME, Storey
-from envs.homeenv.plan import Plan
-from envs.homeenv.rooms import HOME, Room
-from envs.homeenv.spec import Component, DeviceSpec
-from envs.homeenv.spelling import STATE
-from envs.homeenv.types import ValueType
+from envs.homeenv.plan.origin import AVAILABLE, SAME, Storey
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.values.spelling import STATE
+from envs.homeenv.values.types import ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}
 DEAD = ("unavailable", "unknown")  # states in which Home Assistant shows no values

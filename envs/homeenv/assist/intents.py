@@ -14,8 +14,8 @@ from envs.homeenv.assist.entities import Entity, Setting, Step
 from envs.homeenv.assist.match import Matched, NoMatch, Wanted, match
 from envs.homeenv.assist.table import Act, rules_of, table
 from envs.homeenv.assist.values import rgb_of, share_of, taken
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 
 LISTS = {"domain", "device_class"}
 STEP = 10  # by which "up" and "down" change a volume

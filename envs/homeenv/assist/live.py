@@ -11,8 +11,8 @@ import yaml
 from envs.homeenv.assist.dump import latest
 from envs.homeenv.assist.entities import Entity, entities, storeys
 from envs.homeenv.assist.match import NoMatch, Wanted, match
+from envs.homeenv.devices.rooms import HOME
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import HOME
 
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
 HEAD = "Live Context: An overview of the areas and the devices in this smart home:"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from envs.homeenv.assist.entities import Area, Entity, areas, entities, storeys
 from envs.homeenv.home import Home
-from envs.homeenv.origin import Storey
+from envs.homeenv.plan.origin import Storey
 
 REASONS = {
     "domain": "No entities matched the domain",

@@ -21,10 +21,10 @@ from envs.homeenv.assist.intents import Failed, domains_of, invalid, perform, re
 from envs.homeenv.assist.live import live_context
 from envs.homeenv.assist.match import Matched
 from envs.homeenv.assist.table import table
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool
+from envs.homeenv.values.audit import Refused
 
 CONTEXT, CLOCK = "homeassistant__GetLiveContext", "llm__GetDateTime"
 TIMERS, BROADCAST = "intent__HassCancelAllTimers", "assist_satellite__HassBroadcast"

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from envs.homeenv.assist.table import colours
-from envs.homeenv.audit import Refused
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType
 
 SHARES = {"brightness", "position", "percentage", "humidity", "volume"}  # numbers from 0 to 100 there
 

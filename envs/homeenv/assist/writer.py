@@ -19,11 +19,11 @@ from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.assist.table import Act, table
 from envs.homeenv.assist.tools import CONTEXT, TOOLS
 from envs.homeenv.assist.values import given
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits
 from envs.homeenv.toolset import Call, Reads, StructuredWriter, arguments_of
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message, call_message, tool_call
 
 ON = "intent__HassTurnOn"

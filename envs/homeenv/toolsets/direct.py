@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from envs.homeenv.devices.rooms import OUTDOORS
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, as_schema
 from envs.homeenv.toolset import Automation, Call, Toolset, Writer

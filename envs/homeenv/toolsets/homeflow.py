@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
-from envs.homeenv.types import shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 from envs.messages import Message, call_message, tool_call
 
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import LONGEST_WAIT, make_rule, put_rule, refuse_never
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Argument
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument
-from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
+from envs.homeenv.state.rules import Rule
 from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
-from envs.homeenv.types import shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 from envs.messages import Message, call_message, tool_call
 
 AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations

@@ -12,10 +12,10 @@ import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from envs.homeenv.devices import Device
-from envs.homeenv.physics import reports
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import reports
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homemaker.climate import Values, room_air
 from envs.homemaker.weather import Sky
 from envs.personalhome.appliances import kinds, rooms_of, sensors

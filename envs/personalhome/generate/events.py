@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homemaker.climate import Values
 from envs.personalhome.generate import facts
 from envs.personalhome.generate.checks import Told, clash, fact_problem

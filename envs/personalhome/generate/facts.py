@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.personalhome.generate.life import Life
 from envs.personalhome.generate.people import years_before
 from envs.personalhome.generate.priors import priors

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Household, Member, Pet
 

@@ -12,8 +12,8 @@ import random
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homemaker.lexicon import Half
 from envs.personalhome.generate.priors import Activity, UsualTaste, priors
 from envs.personalhome.household import Habit, Member, Taste

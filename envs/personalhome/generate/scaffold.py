@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.rooms import Room
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, Lexicon
 from envs.personalhome.household import Gender, Occupancy

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homemaker.climate import Values
 from envs.personalhome.generate.checks import Told
 from envs.personalhome.generate.events import background, sign_fact

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TypeVar
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.homeenv.rooms import Room
 from envs.personalhome.household import Household, Member
 from envs.personalhome.scene.playbook import NONE, Placed, Script, stage
 

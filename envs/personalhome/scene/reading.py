@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from envs.homeenv.types import shown
+from envs.homeenv.values.types import shown
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.scene.schema import SceneEvent, Segment, seconds, stamp
 from envs.personalhome.scene.transcript import SceneFact, Transcript

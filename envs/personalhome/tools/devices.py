@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from envs.homeenv.devices import Device
-from envs.homeenv.interface import Argument
-from envs.homeenv.service import CompiledService
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Argument
+from envs.homeenv.devices.service import CompiledService
 from envs.personalhome.features import features
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.shown import device_shown, owned_shown, plain

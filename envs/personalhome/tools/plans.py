@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, get_args
 
-from envs.homeenv.types import shown
+from envs.homeenv.values.types import shown
 from envs.personalhome.household import Animal, Gender, Memory
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.shown import device_shown, member_shown, pet_shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.personalhome.shown import device_shown, owned_shown, weather_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
-from envs.homeenv.rooms import OUTDOORS, Room
-from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import slugged
 from homerl.worlds.contract import Card

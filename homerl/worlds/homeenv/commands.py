@@ -46,8 +46,8 @@ def check_home(file: Path) -> None:
 
 def check_devices(folder: Path) -> None:
     """Check a folder of device YAML files, or one of them, and list errors and warnings with file and line."""
-    from envs.homeenv.lint import check_folder
-    from envs.homeenv.spec import Catalogue
+    from envs.homeenv.devices.lint import check_folder
+    from envs.homeenv.devices.spec import Catalogue
     from envs.homemaker.furnish import shipped_priors
 
     report = check_folder(folder, shipped_priors().categories, Catalogue.beside(folder))
@@ -76,8 +76,8 @@ def make_home_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Calla
         ] = None,
     ) -> None:
         """Make a home and write it as JSON."""
+        from envs.homeenv.devices.spec import own_products
         from envs.homeenv.home_file import save_home
-        from envs.homeenv.spec import own_products
         from envs.homemaker.make import make_home
 
         kind = _kind_of_homes(devices, scale, recipe, load_recipe)

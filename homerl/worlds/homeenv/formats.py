@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home_file import FORMAT as HOME
 from envs.homeenv.home_file import HomeRecord
-from envs.homeenv.spec import DeviceSpec
 from homerl.worlds.contract import FileFormat
 from homerl.worlds.homeenv.blueprints.blueprint import FORMAT as BLUEPRINT
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint

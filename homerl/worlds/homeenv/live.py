@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.env import HomeEnv, observe
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.smh import AUTOMATING
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from envs.world import Action, arguments_in
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pydantic import Field
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import means
+from envs.homeenv.values.spelling import means
 from homerl.language.manner import Manner, WordScale
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv import faults

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.plan.conditions import Condition
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
 from envs.world import Action

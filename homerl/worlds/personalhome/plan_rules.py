@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.calls import TOOLS, call
 from envs.personalhome.features import features
 from envs.personalhome.household import Household, Taste

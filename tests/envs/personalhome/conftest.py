@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, Room
+from envs.homeenv.devices.spec import Catalogue, Entity
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.rooms import OUTDOORS, Room
-from envs.homeenv.spec import Catalogue, Entity
 from envs.personalhome.appliances import kinds
 from envs.personalhome.household import Household
 from envs.personalhome.state import HouseholdState

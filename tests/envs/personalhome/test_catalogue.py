@@ -8,10 +8,10 @@ from draws import some_arguments
 from personal_homes import home_of
 
 from envs.documents import Document, InputError, read_yaml
-from envs.homeenv.audit import Refused
-from envs.homeenv.lint import check_folder
-from envs.homeenv.spec import Catalogue
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.devices.lint import check_folder
+from envs.homeenv.devices.spec import Catalogue
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import NUMBERS
 from envs.homemaker.furnish import shipped_priors
 from envs.personalhome.appliances import FOLDER, catalogue, is_sensor, kinds, rooms_of, sensors
 from envs.personalhome.usual import FILE, read_usual, usual_state

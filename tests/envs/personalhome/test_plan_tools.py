@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.calls import TOOLS, call
 from envs.personalhome.checking import schema_of
 from envs.personalhome.state import HouseholdState, Note

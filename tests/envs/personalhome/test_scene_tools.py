@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mutations import JUNK
 from scene_household import scene_household
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.calls import TOOLS, call, offered
 from envs.personalhome.env import PersonalHome
 from envs.personalhome.household import Household

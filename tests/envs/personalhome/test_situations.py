@@ -9,8 +9,8 @@ from draws import some_arguments
 from personal_homes import ROOMS, home_of
 
 from envs.documents import Document, InputError, read_yaml
-from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import ExpressionError
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import ExpressionError
 from envs.personalhome.appliances import kinds, sensors
 from envs.personalhome.predicates import compile_predicate
 from envs.personalhome.reference import after, reference_calls, together

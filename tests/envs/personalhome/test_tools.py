@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.appliances import kinds
 from envs.personalhome.calls import TOOLS, call
 from envs.personalhome.features import features

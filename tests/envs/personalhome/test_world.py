@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import JUNK
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.calls import TOOLS, call, offered
 from envs.personalhome.env import PersonalHome
 from envs.personalhome.household import Household

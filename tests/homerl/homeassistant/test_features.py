@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.forms import shipped_forms, supported
 from homerl.homeassistant.importing import Imported
 from homerl.homeassistant.products import HIDDEN, bases, product_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.generic import named
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing

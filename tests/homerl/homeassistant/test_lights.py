@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.world import as_action
 from homerl.homeassistant.lights import COLOURED, completed
 from homerl.homeassistant.translation import from_homeassistant

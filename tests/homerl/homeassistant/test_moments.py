@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.translation import from_homeassistant, to_homeassistant
 from tests.homerl.homeassistant.making import alone
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.spec import DeviceSpec, LoneDevice, spec_from_json
+from envs.homeenv.devices.spec import DeviceSpec, LoneDevice, spec_from_json
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.narrowing import narrowed
 from homerl.homeassistant.products import bases
 

@@ -9,9 +9,9 @@ from functools import cache
 
 import pytest
 
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.expressions import COMPARISONS
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.values.expressions import COMPARISONS
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import STATES
 from homerl.play.trajectory import Outcome

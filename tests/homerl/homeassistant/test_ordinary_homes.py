@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.spec import DeviceSpec
 from homerl.homeassistant.capabilities import CAPABILITIES
 from homerl.homeassistant.forms import shipped_forms
 from homerl.homeassistant.importing import Imported, import_home

@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from envs.homeenv.assist.live import live_context
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.translation import refresh
 from tests.homerl.homeassistant.making import alone

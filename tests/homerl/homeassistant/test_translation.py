@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
-from envs.homeenv.origin import Link
+from envs.homeenv.plan.origin import Link
+from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import AUTOMATIONS
 from homerl.homeassistant.privacy import without_secrets

@@ -16,10 +16,10 @@ from pydantic import SecretStr
 
 from envs.homeenv.assist.entities import entities
 from envs.homeenv.assist.live import prompt
-from envs.homeenv.audit import Refused
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.values.audit import Refused
 from envs.world import as_action
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import AUTOMATIONS, CONFIG, STATES, Listing

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.observation import Observation

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.spec import Catalogue
+from envs.homeenv.devices.spec import Catalogue
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode

@@ -16,9 +16,9 @@ from envs.documents import InputError
 from envs.homeenv.assist.entities import Entity, Step, areas, entities, storeys
 from envs.homeenv.assist.intents import Failed, read_slots, steps, targets
 from envs.homeenv.assist.table import table
-from envs.homeenv.audit import Refused
+from envs.homeenv.devices.interface import Argument
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv.agents.baselines import Baseline

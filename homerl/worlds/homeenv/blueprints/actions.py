@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Argument, Service
+from envs.homeenv.devices.service import CompiledService
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument, Service
-from envs.homeenv.service import CompiledService
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.language.meaning import Act, Target, spoken_step
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from envs.homeenv.devices.rooms import OUTDOORS
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.sandbox import run_code
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.values.audit import Refused
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import flaw

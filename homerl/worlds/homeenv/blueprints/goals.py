@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import Condition, compile_condition
 from homerl.language.answers import read_answer
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.rules import fulfils

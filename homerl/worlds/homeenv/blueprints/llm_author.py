@@ -24,11 +24,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.rooms import OUTDOORS
+from envs.homeenv.plan.conditions import compile_condition
 from envs.homemaker.make import make_home
 from envs.model import Model
 from homerl.language.manner import manner

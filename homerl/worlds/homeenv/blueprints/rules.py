@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
-from envs.homeenv.clock import advance
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.cron import next_time
 from envs.homeenv.home import Home
-from envs.homeenv.rules import Rule
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.state.clock import advance
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.cron import next_time
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Call
 from homerl.worlds.homeenv.blueprints.samples import counters_of, states
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import Condition
 from envs.homeenv.home import Home
-from envs.homeenv.types import ValueType
+from envs.homeenv.plan.conditions import Condition
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType
 
 MOST = 1500  # states; from more combinations, this many are drawn
 COUNTER_STEP = 2  # seconds: counters are sampled this far from a compared number, as one second decides nothing

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import means
+from envs.homeenv.values.spelling import means
 
 Read = tuple[str, str]  # did, attribute path
 ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, after, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 

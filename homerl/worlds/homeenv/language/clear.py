@@ -5,9 +5,9 @@ Invariant: no sentence refers by name to a thing whose name another thing has to
 
 from __future__ import annotations
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import HOME, Room
 from homerl.language.splits import Unclear
 
 

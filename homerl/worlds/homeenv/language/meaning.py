@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.types import ValueType
 from homerl.language.grammar import Grammar
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]

@@ -10,8 +10,8 @@ import random
 import re
 from typing import Any
 
-from envs.homeenv.devices import Device
-from envs.homeenv.types import ValueType
+from envs.homeenv.devices.device import Device
+from envs.homeenv.values.types import ValueType
 from homerl.language.grammar import WIDE
 from homerl.worlds.homeenv.language.meaning import spoken_step
 from homerl.worlds.homeenv.language.speaker import Piece, Speaker

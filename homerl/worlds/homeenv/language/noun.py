@@ -14,11 +14,11 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from envs.homeenv.devices import Device
-from envs.homeenv.expressions import COMPARISONS
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import STATE, means
+from envs.homeenv.values.expressions import COMPARISONS
+from envs.homeenv.values.spelling import STATE, means
 from homerl.worlds.homeenv.language.clear import refuse_shared_room
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
 

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import HOME, Room
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.types import ValueType
 from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
-from envs.homeenv.spelling import STATE
+from envs.homeenv.values.spelling import STATE
 from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 

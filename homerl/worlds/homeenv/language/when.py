@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from unicode_rbnf import FormatPurpose, RbnfEngine
 
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from homerl.worlds.homeenv.language.meaning import Operator, Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 

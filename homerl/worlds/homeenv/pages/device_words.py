@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.homeenv.interface import Attribute
-from envs.homeenv.spec import Component, DeviceSpec
-from envs.homeenv.types import HEX, NUMBERS, ValueType
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.spec import Component, DeviceSpec
+from envs.homeenv.values.types import HEX, NUMBERS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]
 TONES: tuple[Tone, ...] = ("alert", "on", "off", "plain")  # a device has its components' first tone in this order

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.rooms import Room
 
 COLUMNS = 7  # columns of a floor; a tile is one column wide
 TILE, HEAD, NARROW_HEAD, GAP, EDGE = 74, 34, 60, 6, 18  # pixels, as in home.css

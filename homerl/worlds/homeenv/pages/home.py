@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import write_atomic
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.pages.templates import template
 from homerl.worlds.homeenv.pages.device_words import DeviceSummary, device_summary, say
 from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.rooms import Room
 
 ROOF, CELLAR = math.inf, -math.inf
 NAMED = {  # the level that a name tells of

@@ -22,9 +22,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.automation import hidden_rules
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.translation import domain_of

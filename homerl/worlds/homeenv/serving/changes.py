@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.home import Home
-from envs.homeenv.plan import Plan
-from envs.homeenv.rules import Rule
-from envs.homeenv.state import Change
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.state.state import Change
+from envs.homeenv.values.types import NUMBERS, ValueType
 from homerl.homeassistant.agreement import PRESSED
 from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envs.homeenv.home import Home
-from envs.homeenv.types import shown
+from envs.homeenv.values.types import shown
 from homerl.homeassistant.privacy import CODES, is_password
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.live import Made

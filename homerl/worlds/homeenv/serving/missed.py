@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.home import Home
-from envs.homeenv.plan import Plan
+from envs.homeenv.plan.plan import Plan
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.play.messages import read_arguments
 from homerl.play.trajectory import Step

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.home import Home
-from envs.homeenv.plan import Plan
+from envs.homeenv.plan.plan import Plan
 from homerl.language.claims import admits, claims_success, inquires, says_done
 from homerl.play.messages import Words as Spoken
 from homerl.worlds.homeenv.live import Made

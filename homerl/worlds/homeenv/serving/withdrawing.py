@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
-from envs.homeenv.origin import Origin, Unfollowed
-from envs.homeenv.plan import Plan
-from envs.homeenv.rules import Rule
+from envs.homeenv.plan.conditions import Condition, compile_condition
+from envs.homeenv.plan.origin import Origin, Unfollowed
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.state.rules import Rule
 
 
 def without(home: Home, gone: Collection[str]) -> Home:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
-from envs.homeenv.rules import Rule
-from envs.homeenv.types import ValueType
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.types import ValueType
 from homerl.language.grammar import tight
 from homerl.pages.templates import words
 from homerl.worlds.homeenv.pages.device_words import STATES, say

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.personalhome.generate.checks import Told, clash, fact_problem
 from envs.personalhome.generate.events import LAST, REST
 from envs.personalhome.generate.life import Life

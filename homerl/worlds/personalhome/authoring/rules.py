@@ -5,7 +5,7 @@ Invariant: a rule gives the reason why something cannot be, or None; it looks at
 
 from __future__ import annotations
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.personalhome.generate.life import Life
 from envs.personalhome.generate.priors import priors
 from envs.personalhome.generate.profiles import can_do, used_for

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from envs.personalhome.calls import call
 from envs.personalhome.household import Household

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.features import features
 from envs.personalhome.household import Event, Household, Memory

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.calls import call
 from envs.personalhome.features import GROUPS, features
 from envs.personalhome.household import Household

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scene_household import scene_household
 
-from envs.homeenv.audit import Refused
+from envs.homeenv.values.audit import Refused
 from envs.personalhome.scene import reading
 from envs.personalhome.scene.schema import seconds
 from envs.personalhome.scene.script import playable, write_transcript

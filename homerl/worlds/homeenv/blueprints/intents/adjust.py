@@ -12,10 +12,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control

@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, can, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolve_target

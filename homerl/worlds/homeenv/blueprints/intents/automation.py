@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.spelling import STATE
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.values.spelling import STATE
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose

@@ -11,12 +11,12 @@ import re
 from typing import Any
 
 from envs.documents import InputError
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import Condition, compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import STATE
+from envs.homeenv.plan.conditions import Condition, compile_condition
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.spelling import STATE
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, literal
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Attribute
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import STATE
+from envs.homeenv.values.spelling import STATE
 from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, spoken_value
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Target
 from homerl.worlds.homeenv.language.noun import (

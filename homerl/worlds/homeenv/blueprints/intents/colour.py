@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.values.audit import Refused
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.binding import bind_to_part
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Factors

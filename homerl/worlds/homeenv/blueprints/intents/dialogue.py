@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
+from envs.homeenv.plan.conditions import compile_condition
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, can, enact, given, told
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.service import CompiledService
 from envs.homeenv.home import Home
-from envs.homeenv.service import CompiledService
+from envs.homeenv.values.audit import Refused
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.actions import after, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import Refused
 from homerl.worlds.homeenv.blueprints.actions import after, call_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.blueprints.intents.dialogue import frame_text, framed

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, enact, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Call

@@ -11,9 +11,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envs.homeenv.conditions import compile_condition
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
+from envs.homeenv.plan.conditions import compile_condition
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, enact, propose
 from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     DEPENDENT,

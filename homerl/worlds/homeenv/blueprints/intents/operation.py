@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.types import ValueType
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, can, is_asked_for, try_service
 from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import parts_of

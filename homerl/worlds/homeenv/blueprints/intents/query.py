@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
-from envs.homeenv.spelling import STATE, means
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.spelling import STATE, means
+from envs.homeenv.values.types import ValueType
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import device_text, frame_text, framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose

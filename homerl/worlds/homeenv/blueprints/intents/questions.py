@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft

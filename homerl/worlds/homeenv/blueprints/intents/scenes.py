@@ -15,9 +15,9 @@ from pathlib import Path
 from pydantic import Field
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, can
 from homerl.worlds.homeenv.blueprints.blueprint import Factors

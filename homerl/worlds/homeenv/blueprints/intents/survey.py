@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import frame_text, framed
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose

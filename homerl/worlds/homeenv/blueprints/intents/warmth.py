@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from envs.homeenv.home import Home
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.types import ValueType
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft

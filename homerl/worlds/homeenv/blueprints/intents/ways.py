@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from homerl.language.grammar import Grammar
 from homerl.language.numbers import numbers
 from homerl.worlds.homeenv.language.known import grammar, languages

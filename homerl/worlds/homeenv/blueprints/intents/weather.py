@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.dialogue import framed

@@ -9,7 +9,7 @@ import pytest
 from serving import OtherHome, Says, Served, device_of
 from written_home import Row, written_home
 
-from envs.homeenv.devices import Device
+from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import Message

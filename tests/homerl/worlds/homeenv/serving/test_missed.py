@@ -12,8 +12,8 @@ from scripted_server import MODEL, ScriptedServer
 from serving import OtherHome, Served
 from written_home import Row, written_home
 
-from envs.homeenv.audit import RULES
 from envs.homeenv.home import Home
+from envs.homeenv.values.audit import RULES
 from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint
 from homerl.worlds.homeenv.serving.caretaker import Caretaker, House, Mode

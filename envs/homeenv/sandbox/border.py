@@ -19,9 +19,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from envs.homeenv import parsing
-from envs.homeenv.audit import Refused
-from envs.homeenv.plan import Plan
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.values import parsing
+from envs.homeenv.values.audit import Refused
 
 ASK = "__device"  # the only host function that the prelude calls; the auditor refuses code that names it
 LONGEST = 100_000  # most characters of the arguments of a call; texts that homes accept are far shorter

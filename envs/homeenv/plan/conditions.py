@@ -18,12 +18,12 @@ from typing import Any, Protocol, Self
 
 from envs.documents import InputError
 from envs.documents.explain import did_you_mean
-from envs.homeenv.audit import Refused
-from envs.homeenv.cost import Bound, bound, bound_of, too_costly
-from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
-from envs.homeenv.plan import Plan
-from envs.homeenv.rooms import OUTDOORS
-from envs.homeenv.thresholds import Numbers, constants, thresholds_of
+from envs.homeenv.devices.cost import Bound, bound, bound_of, too_costly
+from envs.homeenv.devices.rooms import OUTDOORS
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
+from envs.homeenv.values.thresholds import Numbers, constants, thresholds_of
 
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
 

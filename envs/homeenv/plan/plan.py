@@ -17,15 +17,15 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from envs.hashing import text_hash
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
-from envs.homeenv.origin import Origin
-from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.service import CompiledService
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import ValueType, shown
-from envs.homeenv.wiring import Wiring
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Moment, Outdoors
+from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.devices.service import CompiledService
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.plan.origin import Origin
+from envs.homeenv.plan.wiring import Wiring
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import ValueType, shown
 
 LATEST = 253_402_300_799  # the last second of the year 9999, the last year of Python's datetime
 

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import (
+from envs.homeenv.devices.interface import Attribute, Service
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import (
     Closure,
     ExpressionError,
     Resolver,
@@ -27,8 +28,7 @@ from envs.homeenv.expressions import (
     path_of,
     quoted_source,
 )
-from envs.homeenv.interface import Attribute, Service
-from envs.homeenv.types import shown
+from envs.homeenv.values.types import shown
 
 Offsets = Mapping[str, tuple[int, Attribute]]  # attribute name -> (offset within the device's slots, attribute)
 

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.clockwork import CompiledDerived, derived_of
-from envs.homeenv.cost import Bound, steps_of_call
-from envs.homeenv.expressions import parse_statements
-from envs.homeenv.interface import Attribute, Service
-from envs.homeenv.parts import Component
-from envs.homeenv.physics import COVERS, PLAIN_SHELL, Inputs, Outdoors, inputs, steady
-from envs.homeenv.service import CompiledService, Scope, compile_service
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import NUMBERS, ValueType, units
+from envs.homeenv.devices.clockwork import CompiledDerived, derived_of
+from envs.homeenv.devices.cost import Bound, steps_of_call
+from envs.homeenv.devices.interface import Attribute, Service
+from envs.homeenv.devices.parts import Component
+from envs.homeenv.devices.physics import COVERS, PLAIN_SHELL, Inputs, Outdoors, inputs, steady
+from envs.homeenv.devices.service import CompiledService, Scope, compile_service
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import parse_statements
+from envs.homeenv.values.types import NUMBERS, ValueType, units
 
 WORD = "word"  # the text that is tried
 MOST = 3000  # combinations that are tried

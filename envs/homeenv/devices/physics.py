@@ -25,10 +25,10 @@ from functools import lru_cache
 from math import ceil, exp, log
 from typing import Any, NamedTuple
 
-from envs.homeenv.service import Scope
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.spelling import means
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.devices.service import Scope
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.spelling import means
+from envs.homeenv.values.types import NUMBERS, ValueType
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
 

@@ -36,11 +36,11 @@ from pydantic_monty import (
     OSPolicy,
 )
 
-from envs.homeenv import border
-from envs.homeenv.audit import Refused, audit_code
 from envs.homeenv.home import Home
-from envs.homeenv.types import shown
-from envs.homeenv.workers import Workers
+from envs.homeenv.sandbox import border
+from envs.homeenv.sandbox.workers import Workers
+from envs.homeenv.values.audit import Refused, audit_code
+from envs.homeenv.values.types import shown
 from envs.world import WorldError
 
 TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time

@@ -14,10 +14,9 @@ from functools import cached_property, lru_cache
 from math import ceil, floor, inf
 from typing import Any
 
-from envs.homeenv.clockwork import UNKNOWN, CompiledCounter, CompiledDerived, CompiledMotion
-from envs.homeenv.devices import Device
-from envs.homeenv.expressions import path_of
-from envs.homeenv.physics import (
+from envs.homeenv.devices.clockwork import UNKNOWN, CompiledCounter, CompiledDerived, CompiledMotion
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import (
     CLIMATE,
     PLAIN_SHELL,
     SHELLS,
@@ -32,11 +31,12 @@ from envs.homeenv.physics import (
     shown_in,
     steady,
 )
-from envs.homeenv.rooms import ROOM_STATE, Room
-from envs.homeenv.service import Scope
-from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.thresholds import Numbers, thresholds_of
-from envs.homeenv.types import LARGEST, ValueType
+from envs.homeenv.devices.rooms import ROOM_STATE, Room
+from envs.homeenv.devices.service import Scope
+from envs.homeenv.devices.spec import DeviceSpec
+from envs.homeenv.values.expressions import path_of
+from envs.homeenv.values.thresholds import Numbers, thresholds_of
+from envs.homeenv.values.types import LARGEST, ValueType
 
 
 class RoomWiring:

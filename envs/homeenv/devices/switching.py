@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envs.homeenv.interface import Attribute
-from envs.homeenv.service import CompiledService
-from envs.homeenv.spelling import STATE
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.service import CompiledService
+from envs.homeenv.values.spelling import STATE
 
 DONE_BY = {"on": "turn_on", "off": "turn_off", "locked": "lock", "unlocked": "unlock", "open": "open", "closed": "close"}
 

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
 
-from envs.homeenv import parsing
-from envs.homeenv.types import shown
+from envs.homeenv.values import parsing
+from envs.homeenv.values.types import shown
 
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse_expression
-from envs.homeenv.interface import Attribute
-from envs.homeenv.service import Offsets, Scope, resolver
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.service import Offsets, Scope, resolver
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse_expression
 
 UNKNOWN = (
     ArithmeticError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.devices.rooms import Room
+from envs.homeenv.devices.spec import DeviceSpec
 
 
 @dataclass(frozen=True)

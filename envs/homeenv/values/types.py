@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, model_validator
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.moments import PATTERNS, Format, a_moment, canonical
-from envs.homeenv.spelling import means, words_of
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.moments import PATTERNS, Format, a_moment, canonical
+from envs.homeenv.values.spelling import means, words_of
 from envs.model import Model
 
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]

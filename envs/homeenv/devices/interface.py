@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import NUMBERS, ValueType
 from envs.model import Model
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from envs.homeenv.types import ValueType
+from envs.homeenv.values.types import ValueType
 
 RoomType = Literal[
     "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",

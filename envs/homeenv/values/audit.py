@@ -12,7 +12,7 @@ import ast
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
-from envs.homeenv import parsing
+from envs.homeenv.values import parsing
 from envs.restricted_python import restricted
 
 RULES: dict[str, str] = {

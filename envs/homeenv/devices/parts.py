@@ -15,12 +15,12 @@ from typing import Literal, Protocol
 from pydantic import Field, model_validator
 
 from envs.documents.explain import Problems
-from envs.homeenv.clockwork import clockwork_problems, compile_over
-from envs.homeenv.cost import bounds_of, names_of, steps_of, steps_of_call, too_costly
-from envs.homeenv.expressions import ExpressionError, attributes_in, parse_expression
-from envs.homeenv.interface import Attribute, Service
-from envs.homeenv.rooms import RoomType
-from envs.homeenv.service import CompiledService, ServiceError, compile_service
+from envs.homeenv.devices.clockwork import clockwork_problems, compile_over
+from envs.homeenv.devices.cost import bounds_of, names_of, steps_of, steps_of_call, too_costly
+from envs.homeenv.devices.interface import Attribute, Service
+from envs.homeenv.devices.rooms import RoomType
+from envs.homeenv.devices.service import CompiledService, ServiceError, compile_service
+from envs.homeenv.values.expressions import ExpressionError, attributes_in, parse_expression
 from envs.model import Model
 
 MOST_NAMES = 500  # attributes and services of one part

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from envs.homeenv.conditions import Condition
-from envs.homeenv.cron import next_time
+from envs.homeenv.plan.conditions import Condition
+from envs.homeenv.values.cron import next_time
 
 NEVER = 1 << 62  # seconds
 

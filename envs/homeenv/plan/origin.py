@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envs.homeenv.moments import zone_of
+from envs.homeenv.values.moments import zone_of
 from envs.model import Model
 
 FORMAT = 1

@@ -21,8 +21,7 @@ from typing import Any, TextIO
 from pydantic import Field, ValidationError
 
 from envs.documents import Document, InputError, read_yaml, validate
-from envs.homeenv.audit import Refused
-from envs.homeenv.clockwork import (
+from envs.homeenv.devices.clockwork import (
     UNKNOWN,
     CompiledCounter,
     CompiledDerived,
@@ -33,19 +32,20 @@ from envs.homeenv.clockwork import (
     compile_start,
     derived_of,
 )
-from envs.homeenv.cost import bounds_of, names_of, steps_of
-from envs.homeenv.expressions import Closure, attributes_in, parse_expression
-from envs.homeenv.interface import Attribute
-from envs.homeenv.parts import Component as Component
-from envs.homeenv.parts import KeyProblem, unusable
-from envs.homeenv.parts import UserData as UserData
-from envs.homeenv.rooms import ROOM_STATE
-from envs.homeenv.service import CompiledService, Scope, compile_service
-from envs.homeenv.switching import switches_of
+from envs.homeenv.devices.cost import bounds_of, names_of, steps_of
+from envs.homeenv.devices.interface import Attribute
+from envs.homeenv.devices.parts import Component as Component
+from envs.homeenv.devices.parts import KeyProblem, unusable
+from envs.homeenv.devices.parts import UserData as UserData
+from envs.homeenv.devices.rooms import ROOM_STATE
+from envs.homeenv.devices.service import CompiledService, Scope, compile_service
+from envs.homeenv.devices.switching import switches_of
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.expressions import Closure, attributes_in, parse_expression
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
-SHIPPED = Path(__file__).resolve().parent / "catalogue"
-NAMED = {"homeassistant": Path(__file__).resolve().parent / "homeassistant"}  # catalogues that come with homerl as well
+SHIPPED = Path(__file__).resolve().parents[1] / "catalogue"
+NAMED = {"homeassistant": Path(__file__).resolve().parents[1] / "homeassistant"}  # catalogues that come with homerl as well
 
 
 class DeviceSpec(Component):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from envs.homeenv.expressions import MOST_ITEMS, attributes_in, parse_expression, parse_statements
-from envs.homeenv.interface import Argument, Attribute, Service
-from envs.homeenv.types import MOST_UNITS, ValueType, units
+from envs.homeenv.devices.interface import Argument, Attribute, Service
+from envs.homeenv.values.expressions import MOST_ITEMS, attributes_in, parse_expression, parse_statements
+from envs.homeenv.values.types import MOST_UNITS, ValueType, units
 
 MOST_STEPS = 2_000_000  # of one call or condition: some tenths of a second
 CHECKED = 8  # steps in which a unit is checked that an attribute gets

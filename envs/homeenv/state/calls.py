@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.interface import Service
-from envs.homeenv.plan import Plan
-from envs.homeenv.service import CompiledService
-from envs.homeenv.state import HomeState
-from envs.homeenv.types import shown
+from envs.homeenv.devices.interface import Service
+from envs.homeenv.devices.service import CompiledService
+from envs.homeenv.plan.plan import Plan
+from envs.homeenv.state.state import HomeState
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 
 
 def call_service(

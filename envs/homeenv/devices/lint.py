@@ -16,10 +16,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from envs.documents import Document, InputError, KeyPath, problems, read_yaml
-from envs.homeenv.interface import Argument, Attribute
-from envs.homeenv.spec import Component, DeviceSpec, device_files, load_specs
-from envs.homeenv.trials import Budget, dead_services, unwired
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.devices.interface import Argument, Attribute
+from envs.homeenv.devices.spec import Component, DeviceSpec, device_files, load_specs
+from envs.homeenv.devices.trials import Budget, dead_services, unwired
+from envs.homeenv.values.types import NUMBERS
 
 
 @dataclass(frozen=True)

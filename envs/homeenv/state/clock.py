@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, NamedTuple
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.calls import call_service
-from envs.homeenv.conditions import Condition
-from envs.homeenv.physics import LIGHT, Air, Outdoors, air_goal
-from envs.homeenv.plan import LATEST
-from envs.homeenv.rules import NEVER, Rule
-from envs.homeenv.state import HomeState
-from envs.homeenv.thresholds import Numbers
-from envs.homeenv.wiring import AirReading, Counter, Mover
+from envs.homeenv.devices.physics import LIGHT, Air, Outdoors, air_goal
+from envs.homeenv.plan.conditions import Condition
+from envs.homeenv.plan.plan import LATEST
+from envs.homeenv.plan.wiring import AirReading, Counter, Mover
+from envs.homeenv.state.calls import call_service
+from envs.homeenv.state.rules import NEVER, Rule
+from envs.homeenv.state.state import HomeState
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.thresholds import Numbers
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
 

@@ -19,14 +19,14 @@ from functools import lru_cache
 from typing import Any, Self
 
 from envs.hashing import text_hash
-from envs.homeenv.audit import Refused
-from envs.homeenv.devices import Device
-from envs.homeenv.origin import Origin
-from envs.homeenv.physics import Air, Moment
-from envs.homeenv.plan import LATEST, Plan
-from envs.homeenv.rooms import ROOM_STATE, Room
-from envs.homeenv.rules import Rule
-from envs.homeenv.types import shown
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.physics import Air, Moment
+from envs.homeenv.devices.rooms import ROOM_STATE, Room
+from envs.homeenv.plan.origin import Origin
+from envs.homeenv.plan.plan import LATEST, Plan
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import shown
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from itertools import product
 
 from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 
-from envs.homeenv.audit import Refused
-from envs.homeenv.types import SHOWN, clip, shown
+from envs.homeenv.values.audit import Refused
+from envs.homeenv.values.types import SHOWN, clip, shown
 
 DAY = 86400  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after `#` nor the step after `/`
