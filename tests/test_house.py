@@ -170,6 +170,18 @@ def test_a_circle_of_folders_is_found_though_no_module_is_in_one(tmp_path: Path)
     assert not list(house.cycles())
 
 
+def test_a_circle_of_folders_inside_of_a_room_is_found(tmp_path: Path) -> None:
+    files = {
+        "envs/a/x/one": "import envs.a.y.one",
+        "envs/a/y/one": "import envs.a.low",
+        "envs/a/low": "",
+        "envs/a/x/two": "",
+    }
+    assert not list(build(tmp_path, files).circles_of_folders())
+    (fault,) = build(tmp_path, {"envs/a/y/two": "import envs.a.x.two"}).circles_of_folders()
+    assert "envs/a/y/two.py:1 imports envs.a.x.two" in fault
+
+
 def test_plug_ins_import_what_is_lower_but_not_each_other_and_nobody_imports_them(tmp_path: Path) -> None:
     files = {"homerl/worlds/contract": "import homerl.play.x", "homerl/play/x": "", "homerl/cli/app": ""}
     files |= {"homerl/worlds/one/x": "import homerl.play.x", "homerl/worlds/two/x": "import homerl.worlds.contract"}

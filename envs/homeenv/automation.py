@@ -15,9 +15,8 @@ from typing import Any
 from envs.homeenv.plan.conditions import Condition, ConditionError, compile_condition
 from envs.homeenv.plan.origin import Hidden
 from envs.homeenv.plan.plan import LATEST, Plan
-from envs.homeenv.state.calls import bound
 from envs.homeenv.state.rules import Action, Rule
-from envs.homeenv.state.state import HomeState
+from envs.homeenv.state.state import HomeState, bound
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.cron import next_time, read_cron
 from envs.homeenv.values.types import shown, whole_characters

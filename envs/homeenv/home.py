@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.homeenv.state.calls import call_service
 from envs.homeenv.state.clock import Fired, advance
-from envs.homeenv.state.state import HomeState
+from envs.homeenv.state.state import HomeState, call_service
 
 
 class Home(HomeState):

@@ -19,8 +19,8 @@ from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.interface import Argument, Attribute
 from envs.homeenv.home import Home
 from envs.homeenv.plan.origin import AVAILABLE, SAME, Link
-from envs.homeenv.state.calls import with_room_ids
 from envs.homeenv.state.rules import Rule
+from envs.homeenv.state.state import with_room_ids
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.expressions import attributes_in, parse_expression
 from envs.homeenv.values.moments import canonical

@@ -168,19 +168,21 @@ class House:
                     yield f"{imported} imports {imported.target}: {rule}. {hint}"
 
     def circles_of_folders(self) -> Iterator[str]:
-        """Folders that import each other in a circle. A plug-in counts as a part of the folder that holds it.
+        """Folders that import each other in a circle: rooms with all that they hold, and folders inside of one room.
 
-        A folder is `envs`, `rewards`, `homerl` or a folder right below one of them.
+        A plug-in counts as a part of the folder that holds it. A folder and one inside of it are no circle.
         """
-        graph: dict[str, dict[str, Import]] = {}
-        for name, targets in self.graph.items():
-            here = _folder(self.modules[name].file)
-            for target, imported in targets.items():
-                if (there := _folder(self.modules[target].file)) != here:
-                    graph.setdefault(here, {}).setdefault(there, imported)
-        for circle in _circles(graph):
-            steps = [f"{graph[a][b]} imports {graph[a][b].target}" for a, b in zip(circle, circle[1:])]
-            yield f"a circle of folders: {'; '.join(steps)}. Move what they share into a lower room"
+        for level in (2, None):
+            graph: dict[str, dict[str, Import]] = {}
+            for name, targets in self.graph.items():
+                here = _folder(self.modules[name].file, level)
+                for target, imported in targets.items():
+                    there = _folder(self.modules[target].file, level)
+                    if here != there and (level or not (_holds(here, there) or _holds(there, here))):
+                        graph.setdefault(here, {}).setdefault(there, imported)
+            for circle in _circles(graph):
+                steps = [f"{graph[a][b]} imports {graph[a][b].target}" for a, b in zip(circle, circle[1:])]
+                yield f"a circle of folders: {'; '.join(steps)}. Move what they share into a lower room"
 
     def known_worlds(self) -> Iterator[str]:
         """Imports of a plug-in from outside of it."""
@@ -268,8 +270,12 @@ def _naming(file: str, text: str, words: Mapping[str, re.Pattern[str]]) -> Itera
                 yield f"{file}:{number} names the world '{world}': {line.strip()[:80]!r}. {hint}"
 
 
-def _folder(file: str) -> str:
-    return "/".join(file.split("/")[:-1][:2])
+def _folder(file: str, level: int | None) -> str:
+    return "/".join(file.split("/")[:-1][:level])
+
+
+def _holds(folder: str, other: str) -> bool:
+    return f"{other}/".startswith(f"{folder}/")
 
 
 def _modules(root: Path) -> Iterator[Module]:

@@ -28,8 +28,11 @@ from envs.homeenv.values.expressions import (
     path_of,
     quoted_source,
 )
+from envs.homeenv.values.spelling import STATE
 from envs.homeenv.values.types import shown
 
+# What people call the service that sets a state. A product whose services have these names, as all shipped ones, needs none.
+DONE_BY = {"on": "turn_on", "off": "turn_off", "locked": "lock", "unlocked": "unlock", "open": "open", "closed": "close"}
 Offsets = Mapping[str, tuple[int, Attribute]]  # attribute name -> (offset within the device's slots, attribute)
 
 
@@ -218,3 +221,24 @@ def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[in
     if attribute.derived is not None:
         raise ExpressionError(f"'{attribute.name}' is derived: set what it is derived from", statement)
     return offset, attribute, compile_expression(statement.value, resolve)
+
+
+def switches_of(
+    services: Mapping[str, CompiledService], attributes: Mapping[str, tuple[int, Attribute]]
+) -> dict[str, tuple[str, Any]]:
+    """For what people call `light.turn_on`, say, where no service has that name: the service that does it, its argument."""
+    found: dict[str, tuple[str, Any]] = {}
+    for path, compiled in services.items():
+        prefix = path.removesuffix(path.rpartition(".")[2])
+        for word, value in _set_by(compiled, attributes.get(prefix + STATE)):
+            if (name := prefix + DONE_BY[word]) not in services:
+                found.setdefault(name, (path, value))
+    return found
+
+
+def _set_by(compiled: CompiledService, state: tuple[int, Attribute] | None) -> Iterator[tuple[str, Any]]:
+    """The words of a state that the only argument of a service sets, each with the argument."""
+    if state is None or len(compiled.service.arguments) != 1 or all(offset != state[0] for offset, *_ in compiled.writes):
+        return
+    (argument,) = compiled.service.arguments
+    yield from ((word, value) for word, value in argument.words.items() if argument.required and word in state[1].words)

@@ -38,8 +38,7 @@ from envs.homeenv.devices.parts import Component as Component
 from envs.homeenv.devices.parts import KeyProblem, unusable
 from envs.homeenv.devices.parts import UserData as UserData
 from envs.homeenv.devices.rooms import ROOM_STATE
-from envs.homeenv.devices.service import CompiledService, Scope, compile_service
-from envs.homeenv.devices.switching import switches_of
+from envs.homeenv.devices.service import CompiledService, Scope, compile_service, switches_of
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.expressions import Closure, attributes_in, parse_expression
 

@@ -28,9 +28,8 @@ from envs.homeenv.devices.physics import LIGHT, Air, Outdoors, air_goal
 from envs.homeenv.plan.conditions import Condition
 from envs.homeenv.plan.plan import LATEST
 from envs.homeenv.plan.wiring import AirReading, Counter, Mover
-from envs.homeenv.state.calls import call_service
 from envs.homeenv.state.rules import NEVER, Rule
-from envs.homeenv.state.state import HomeState
+from envs.homeenv.state.state import HomeState, call_service
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.thresholds import Numbers
 

@@ -1,9 +1,10 @@
-"""The state of a home as data: a plan, one flat list of values, a clock, rules and air (HomeFlow eq. 2).
+"""The state of a home: a plan, one flat list of values, a clock, rules and air (HomeFlow eq. 2); and service calls on it.
 
-This module defines data only. `calls.py` makes service calls, `clock.py` lets time pass, and `home.py` offers both as
-methods.
+Service calls are the only way in which agents and automations change the values of devices. `clock.py` lets time pass, and
+`home.py` offers both as methods.
 
 Invariants:
+- A call that is refused changes nothing.
 - A fork is independent of its parent.
 - `state_key` covers plan, values, clock, rules and air, and is the same in every process. States with equal keys behave
   alike from then on.
@@ -20,8 +21,10 @@ from typing import Any, Self
 
 from envs.hashing import text_hash
 from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Service
 from envs.homeenv.devices.physics import Air, Moment
 from envs.homeenv.devices.rooms import ROOM_STATE, Room
+from envs.homeenv.devices.service import CompiledService
 from envs.homeenv.plan.origin import Origin
 from envs.homeenv.plan.plan import LATEST, Plan
 from envs.homeenv.state.rules import Rule
@@ -173,3 +176,42 @@ def _slot_hash(slot: int, value: Any) -> int:
 @lru_cache(maxsize=1 << 18)
 def _slot_text_hash(slot: int, text: str) -> int:
     return text_hash(f"{slot}={text}")
+
+
+def call_service(
+    home: HomeState, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Call a service of device `did` by its dotted path, with positional and named arguments. Raises `Refused`.
+
+    Returns the plain data that the service `returns`, or None.
+    """
+    try:
+        compiled, base = home.plan.services[did, service]
+    except (KeyError, TypeError):
+        raise _unknown(home.plan, did, service) from None
+    outcome = compiled.outcome(home.values, base, bound(home.plan, compiled, args, kwargs or {}))
+    for slot, value in outcome.updates:
+        home.set(slot, value)
+    return outcome.returned
+
+
+def bound(plan: Plan, compiled: CompiledService, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The canonical arguments of a call by name, with rooms by their ids. Raises `Refused` if they do not fit."""
+    return with_room_ids(plan, compiled.service, compiled.bind(args, kwargs))
+
+
+def with_room_ids(plan: Plan, service: Service, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with the ids of rooms that they name. Raises `Refused` if there is no such room, or several."""
+    for argument in service.arguments:
+        if argument.rooms and (value := arguments.get(argument.name)) is not None:
+            ids = plan.room(value).id if isinstance(value, str) else tuple(plan.room(called).id for called in value)
+            arguments = arguments | {argument.name: ids}
+    return arguments
+
+
+def _unknown(plan: Plan, did: Any, service: Any) -> Refused:
+    if not isinstance(did, str) or did not in plan.by_did:
+        return Refused("unknown_device", f"there is no device {shown(did)}")
+    device = plan.by_did[did]
+    known = ", ".join(device.spec.service_index) or "no services"
+    return Refused("unknown_service", f"{device.name} {did} has no service {shown(service)} (it has {known})")

@@ -14,9 +14,9 @@ from envs.documents import InputError, write_atomic
 from envs.personalhome.shown import shown
 from homerl.worlds.personalhome.bench.judged import FILE, judge_in, programs_of, rating
 from homerl.worlds.personalhome.bench.stored import Played, read_results
+from homerl.worlds.personalhome.judge.check_page import render_check
 from homerl.worlds.personalhome.judge.hearing import Verdicts
 from homerl.worlds.personalhome.judge.human import Item, checked, csv_template, read_marks
-from homerl.worlds.personalhome.pages.judge_check import render_check
 
 PAGE, SHEET = "judge_check.html", "marks.csv"
 

@@ -1,4 +1,4 @@
-// Just enough of a browser to mark a page of two items: `node stub_dom.js <judge_check.js> <calls as JSON>`.
+// Just enough of a browser to mark a page of two items: `node stub_dom.js <check_page.js> <calls as JSON>`.
 const fs = require("fs");
 const [, , script, told] = process.argv;
 const { page, items, calls, kept } = JSON.parse(told);

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError
+from homerl.worlds.personalhome.judge import check_page
+from homerl.worlds.personalhome.judge.check_page import render_check
 from homerl.worlds.personalhome.judge.human import COLUMNS, Item, Marks, checked, csv_template, read_marks
 from homerl.worlds.personalhome.judge.words import words
-from homerl.worlds.personalhome.pages import judge_check
-from homerl.worlds.personalhome.pages.judge_check import render_check
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
 PARTS = ("h1_1", "smart_home")
@@ -86,7 +86,7 @@ def marked(calls, kept):
         pytest.skip("node is not installed")
     page = {"page": "key", "columns": ",".join(COLUMNS), "progress": words("en").check.progress}
     told = json.dumps({"page": page, "items": ["a", 'b, "c"'], "calls": calls, "kept": kept})
-    script = Path(judge_check.__file__).with_suffix(".js")
+    script = Path(check_page.__file__).with_suffix(".js")
     command = [node, str(Path(__file__).with_name("stub_dom.js")), str(script), told]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
 

@@ -25,7 +25,7 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     ids = [item.item_id for item in items]
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
-    return template(Path(__file__).with_name("judge_check.html.jinja")).render(
+    return template(Path(__file__).with_name("check_page.html.jinja")).render(
         items=items, said=words(language).check, language=language, columns=COLUMNS, page=_key(ids),
         called=called, traits=traits, texts=texts, name=_name,
     )  # fmt: skip
