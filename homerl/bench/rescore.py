@@ -1,7 +1,7 @@
 """Scores again from stored trajectories and, if a judge was used, from its stored verdicts.
 
 Invariant: a row is what the replay gives; of the stored result only labels and token counts are used, which no replay can
-compute. What a stored result lacks since it is older (`NEWER`) is left out. Equal inputs give equal digits.
+compute. What a stored result lacks since it is older than a metric is left out. Equal inputs give equal digits.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.runner import NothingScored, why_nothing
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
+from homerl.play.metrics import METRICS
 from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
 from homerl.play.trajectory import Trajectory, absent_facts, at_row, from_row, read_rows
 from homerl.worlds.registry import restored
 
-UNSEEN = ("tokens", "prompt_tokens", "run")
-NEWER = ("false_claims",)
+UNSEEN = (*(key for key, metric in METRICS.items() if metric.count is None), "run")
 
 
 def rescore(run: Path) -> str:
@@ -73,7 +73,7 @@ def rescored(trajectories: Path, results: Sequence[Mapping[str, Any]]) -> Iterat
 def rescored_row(trajectory: Trajectory, stored: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a trajectory, in the form in which one was stored."""
     row = result_row(trajectory, 0) | unseen(stored, trajectory)
-    return {key: value for key, value in row.items() if key in stored or key not in NEWER}
+    return {key: value for key, value in row.items() if key in stored or not (key in METRICS and METRICS[key].newer)}
 
 
 def unseen(stored: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:

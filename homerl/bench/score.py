@@ -17,16 +17,16 @@ import numpy as np
 from envs.documents import InputError
 from homerl.measure.intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
+from homerl.play.metrics import Mean, Share, counted, scored
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
-    where an episode has one, and `false_claims` where the world counts them."""
+    where an episode has one."""
     world = world_of(trajectory.blueprint)
     failure, devices = world.failure_of(trajectory), world.count_devices(trajectory.blueprint)
-    claims = world.false_claims(trajectory)
     fault = {"fault": asdict(trajectory.fault)} if trajectory.fault else {}
     return (
         {
@@ -36,14 +36,10 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
             **({} if devices is None else {"devices": devices}),
             "outcome": str(trajectory.outcome),
             "success": trajectory.success,
-            "phi": trajectory.progress == 1.0,
-            "progress": trajectory.progress,
-            "tool_calls": trajectory.tool_calls,
-            "tokens": tokens,
-            "prompt_tokens": prompt_tokens,
+            **counted(Mean, trajectory, world, {"tokens": tokens, "prompt_tokens": prompt_tokens}),
             "error": [failure.dimension, failure.type] if failure else None,
             "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
-            **({} if claims is None else {"false_claims": claims}),
+            **counted(Share, trajectory, world, {}),
         }
         | world.extra_results(trajectory)
         | fault
@@ -55,46 +51,31 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
 
     The rows are grouped by each of the `labels` that all of them have.
 
-    `success` is Φ, and nothing else changed where the blueprint says `preserve`; `phi` is Φ alone. `n` counts the
-    episodes that say something about the agent; all means are over these. `faults` counts why episodes were left out.
+    `success` is Φ, and nothing else changed where the blueprint says `preserve`. `n` counts the episodes that say something
+    about the agent; success and the metrics are of these. `faults` counts why episodes were left out.
     """
-    counted = [row for row in rows if counts(row)]
-    if not counted:
+    valid = [row for row in rows if counts(row)]
+    if not valid:
         return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_faults(rows)}
-    success = np.array([row["success"] for row in counted], dtype=float)
-    families = sorted({family for row in counted for family in row["families"]})
+    success = np.array([row["success"] for row in valid], dtype=float)
+    families = sorted({family for row in valid for family in row["families"]})
     return {
-        "n": len(counted),
+        "n": len(valid),
         "success": float(success.mean()),
-        "interval": mean_interval(success, seed, [row["id"] for row in counted], SHARES),
-        "phi": float(np.mean([row["phi"] for row in counted])),
-        "progress": float(np.mean([row["progress"] for row in counted])),
-        "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
-        "tokens": float(np.mean([row["tokens"] for row in counted])),
-        "prompt_tokens": float(np.mean([row.get("prompt_tokens", 0) for row in counted])),
+        "interval": mean_interval(success, seed, [row["id"] for row in valid], SHARES),
+        **scored(Mean, valid, seed),
         "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
-            family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
+            family: float(np.mean([row["success"] for row in valid if family in row["families"]])) for family in families
         },
-        **{f"by_{label}": _by(label, counted) for label in labels if all(label in row for row in counted)},
-        **(pass_hat(rows) if any(row.get("run") for row in counted) else {}),
-        **_false_claims(counted, seed),
+        **{f"by_{label}": _by(label, valid) for label in labels if all(label in row for row in valid)},
+        **(pass_hat(rows) if any(row.get("run") for row in valid) else {}),
+        **scored(Share, valid, seed),
         **_released(rows),
         **_faults(rows),
-        "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
+        "errors": dict(Counter(": ".join(row["error"]) for row in valid if row.get("error")).most_common()),
     }
-
-
-def _false_claims(rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """The number of false claims, and the share of the episodes with one, of those whose results tell it: it is newer."""
-    told = [row for row in rows if "false_claims" in row]
-    if not told:
-        return {}
-    claimed = np.array([row["false_claims"] > 0 for row in told], dtype=float)
-    interval = mean_interval(claimed, seed, [row["id"] for row in told], SHARES)
-    count = sum(row["false_claims"] for row in told)
-    return {"false_claims": {"n": len(told), "count": count, "share": float(claimed.mean()), "interval": interval}}
 
 
 def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from envs.documents import InputError, read_json
 from homerl.play.faults import Boundary
+from homerl.play.metrics import METRICS
 from homerl.play.trajectory import Outcome, read_rows
 
 OUTCOMES, BOUNDARIES = tuple(map(str, Outcome)), tuple(map(str, Boundary))
-SCORED = ("families", "phi", "progress", "tool_calls", "tokens")  # what a score needs of a result that counts
+# What a score needs of a result that counts.
+SCORED = ("families", *(key for key, metric in METRICS.items() if not metric.newer))
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
 
 
@@ -28,24 +30,24 @@ class FaultResult(BaseModel, strict=True):
     reason: str
 
 
-class StoredResult(BaseModel):
-    """The keys of a result that are read again, where it has them; worlds and suites add their own."""
+class _Stored(BaseModel):
+    """The keys of a result that are read again, where it has them; metrics, worlds and suites add their own."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
     families: list[str] = []
     subcategories: list[str] = []
-    phi: bool = False
-    progress: Annotated[float, Field(ge=0, le=1)] = 0.0
-    tool_calls: Count = 0
-    tokens: Count = 0
-    prompt_tokens: Count = 0
-    false_claims: Count = 0
     run: Count = 0
     released: Annotated[float, Field(ge=-1, le=1)] = -1.0
     error: list[str] | None = None
     undecided: bool = False
     fault: FaultResult | None = None
+
+
+_NUMBERS: dict[str, Any] = {
+    key: (bool | Annotated[float, Field(ge=0, le=metric.most)], 0) for key, metric in METRICS.items()
+}
+StoredResult = create_model("StoredResult", __base__=_Stored, **_NUMBERS)
 
 
 def read_facts(folder: Path, name: str) -> dict[str, Any]:

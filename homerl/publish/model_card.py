@@ -19,6 +19,7 @@ import yaml
 from envs.documents import read_json
 from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
+from homerl.play.metrics import METRICS
 from homerl.publish.private import shareable
 from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
 from homerl.publish.talk import talk_terms
@@ -29,8 +30,7 @@ from rewards.composite import REWARDS, SETTINGS
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
-COLUMNS = ("suite", "episodes", "success", "95 %", "conditions hold", "progress", "tool calls", "tokens")
-METRICS = ("step", "num_tokens", "loss", "reward", "kl")
+LOGGED = ("step", "num_tokens", "loss", "reward", "kl")
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, A
 
 
 def _metrics(path: Path) -> dict[str, Any]:
-    """The newest value of each metric in `METRICS`."""
+    """The newest value of each metric in `LOGGED`."""
     newest: dict[str, Any] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
             newest |= json.loads(line)
         except ValueError:
             continue  # the last line of a run that was killed
-    return {key: newest[key] for key in METRICS if key in newest}
+    return {key: newest[key] for key in LOGGED if key in newest}
 
 
 def _provenance(stage: Path) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
             metric_args={"n": score["n"]} | ({"interval_95": score["interval"]} if key == "success" else {}),
         )
         for suite, score in scores.items()
-        for key, name in (("success", "success"), ("phi", "conditions hold"))
+        for key, name in (("success", "success"), ("phi", METRICS["phi"].name))
         if key in score
     ]
 
@@ -238,12 +238,13 @@ def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, own: b
 def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     if not scores:
         return ""
-    lines = [_row(COLUMNS), _row(["---", *["---:"] * (len(COLUMNS) - 1)])]
+    shown = [metric for metric in METRICS.values() if any(metric.said(score) for score in scores.values())]
+    heads = ["suite", "episodes", "success", "95 %", *(metric.name for metric in shown)]
+    lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     for suite, score in scores.items():
         interval = " to ".join(_percent(bound) for bound in score.get("interval", ()))
-        shares = [_percent(score.get(key)) for key in ("success", "phi", "progress")]
-        costs = [f"{score[key]:.1f}" if key in score else "" for key in ("tool_calls", "tokens")]
-        lines.append(_row([suite, score.get("n", 0), shares[0], interval, *shares[1:], *costs]))
+        figures = (metric.said(score) for metric in shown)
+        lines.append(_row([suite, score.get("n", 0), _percent(score.get("success")), interval, *figures]))
     for suite, score in scores.items():
         families = [f"{family} {_percent(share)}" for family, share in score.get("by_family", {}).items()]
         lines += ["", f"{suite}, success by family: {', '.join(families)}."] if families else []

@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from homerl.play.metrics import METRICS
 from homerl.view.bench_results import BenchReport, groups
 
 FILES = ("report.html", "report.csv", "results.jsonl", "trajectories.jsonl", "score.json", "run.json")
@@ -39,10 +40,9 @@ def log_to_wandb(folder: Path, project: str) -> str:
 def figures(report: BenchReport) -> dict[str, Any]:
     """The score as flat numbers: `bench/success`, `bench/category/TC1/success` and so on."""
     score = report.score
-    found = {f"bench/{name}": score[name] for name in ("n", "phi", "tool_calls", "tokens", "undecided") if name in score}
-    found |= {
-        f"bench/false_claims/{name}": score["false_claims"][name] for name in ("share", "count") if "false_claims" in score
-    }
+    found: dict[str, Any] = {f"bench/{name}": score[name] for name in ("n", "undecided") if name in score}
+    for metric in METRICS.values():
+        found |= {f"bench/{name}": value for name, value in metric.figures(score).items()}
     found |= {f"bench/pass^{k}": share for k, share in score.get("pass_hat", {}).items()}
     found |= {f"bench/pass^{k}/n": count for k, count in score.get("pass_hat_n", {}).items()}
     found |= {f"bench/error/{name}": count for name, count in score.get("errors", {}).items()}

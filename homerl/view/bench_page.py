@@ -15,11 +15,12 @@ from typing import Any
 
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue
+from homerl.play.metrics import METRICS, Share, percent
 from homerl.play.trajectory import at_row, from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
 from homerl.view.glossary import glossary_of
-from homerl.view.page import percent, readable
+from homerl.view.page import readable
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
 
@@ -50,6 +51,7 @@ def render(report: BenchReport) -> str:
         overall=overall(report, categories),
         printed=sorted(rows, key=lambda row: -row["overall"]),
         entries=shown,
+        shares=[metric for metric in METRICS.values() if isinstance(metric, Share)],
         hidden=len(report.results) - len(shown),
     )
 

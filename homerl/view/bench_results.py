@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.bench.suites import name_in
+from homerl.play.metrics import METRICS, Mean
 from homerl.play.results import read_facts, read_results
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import WorldAdapter
@@ -85,12 +86,9 @@ class BenchReport:
         return [(k, share, said.get(k, "")) for k, share in self.score.get("pass_hat", {}).items()]
 
     @property
-    def false_claims(self) -> str:
-        """The share of episodes with a false claim, in words; empty if the results do not tell it."""
-        if (found := self.score.get("false_claims")) is None:
-            return ""
-        low, high = (100 * share for share in found["interval"])
-        return f"{100 * found['share']:.1f} % ({low:.1f} to {high:.1f})"
+    def metrics(self) -> list[tuple[Mean, str]]:
+        """The metrics that the score has, each as it is written."""
+        return [(metric, said) for metric in METRICS.values() if (said := metric.said(self.score))]
 
     @property
     def cost(self) -> float | None:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from homerl.pages.glossary import HERE, Glossary, Term, glossary, sections_of
+from homerl.play.metrics import METRICS
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import worlds
 
 HEAD = """# Glossary
 
 The words of these pages and of the HTML reports, which show the short meanings as titles. `scripts/regenerate` writes this
-page (`homerl glossary`) from `glossary.yaml` in `homerl/pages` and in the folder of each world. Begin with
-[your first hour](first_hour.md).
+page (`homerl glossary`) from the metrics, and from `glossary.yaml` in `homerl/pages` and in the folder of each world. Begin
+with [your first hour](first_hour.md).
 """
 COLUMNS = "| term | stands for | meaning |\n|---|---|---|\n"
 
@@ -41,6 +42,7 @@ def page(known: Iterable[WorldAdapter] | None = None) -> str:
 
 def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, Term]]]:
     yield from sections_of(HERE)
+    yield "Metrics of reports", {metric.name: Term(metric.words) for metric in METRICS.values()}
     for world in known:
         yield from sections_of(folder_of(world))
         if world.taxonomy != WorldAdapter.taxonomy:

@@ -17,10 +17,11 @@ from markupsafe import Markup
 
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
+from homerl.play.metrics import percent
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
 from homerl.view.glossary import glossary_of
-from homerl.view.run import PLAYERS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
+from homerl.view.run import PLAYERS, Row, Run, by_index, columns, curve, kinds, last, outcome_shares, reward_by_step
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, parts_in, world_of, worlds
 
@@ -44,6 +45,7 @@ def render(run: Run) -> str:
         run=run,
         players=PLAYERS,
         bar=charts.interval_bar,
+        columns=columns(),
         facts=list(facts(run)),
         sft=drawn(sft_figures(run.sft)),
         rlve=drawn(rlve_figures(run.rlve)),
@@ -64,11 +66,6 @@ def world_in(run: Run) -> WorldAdapter:
 def readable(trajectory: Trajectory) -> Dialogue:
     """A trajectory for reading, with its goals in words."""
     return dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
-
-
-def percent(share: float) -> str:
-    """A share in percent with one decimal."""
-    return f"{100 * share:.1f} %"
 
 
 def facts(run: Run) -> Iterator[tuple[str, str]]:

@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from envs.documents import write_atomic
+from homerl.play.metrics import percent
 from homerl.view.glossary import glossary_of
-from homerl.view.page import commands, percent, points, render, world_in
-from homerl.view.run import MODELS, PLAYERS, Row, Run, kinds, read_run
+from homerl.view.page import commands, points, render, world_in
+from homerl.view.run import MODELS, PLAYERS, Row, Run, columns, kinds, read_run
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,15 @@ def write_report(out: Path) -> RunReport:
 
 
 def score_table(run: Run) -> Table:
-    """One row for each model and one for the expert; Φ, tool calls and tokens are those of the first suite."""
+    """One row for each model and one for the expert; all metrics but success are those of the first suite."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # within 80 columns
     table.caption, table.caption_justify, table.caption_style = caption(run), "left", ""
     table.add_column("model")
     for suite, by_model in run.scores.items():
         tasks = max(score["n"] for score in by_model.values())
         table.add_column(Text(f"{suite}\nsuccess, n={tasks}"), justify="right")
-    for name in ("Φ\nalone", "tool\ncalls", "\ntokens"):
-        table.add_column(name, justify="right")
+    for metric in columns():
+        table.add_column(metric.name.replace(" ", "\n", 1) if " " in metric.name else f"\n{metric.name}", justify="right")
     for model, name in PLAYERS.items():
         if any(model in by_model for by_model in run.scores.values()):
             if model not in MODELS:
@@ -57,15 +58,13 @@ def score_table(run: Run) -> Table:
 
 
 def cells(run: Run, model: str) -> Iterator[Text]:
-    """A model's cells after its name: success in each suite, then Φ, tool calls and tokens of the first suite."""
+    """A model's cells after its name: success in each suite, then the other metrics of the first suite."""
     suites = list(run.scores.values())
     for by_model in suites:
         most = max(score["n"] for score in by_model.values())
         yield success_cell(by_model.get(model, {}), most)
-    first = suites[0].get(model, {})
-    for key, say in (("phi", percent), ("tool_calls", "{:.2f}".format), ("tokens", "{:.1f}".format)):
-        known = key in first and (model in MODELS or key != "tokens")  # the expert samples none
-        yield Text(say(first[key]) if known else "")
+    for metric in columns():
+        yield Text(metric.said(suites[0].get(model, {})))
 
 
 def success_cell(score: Row, tasks: int | None = None) -> Text:
@@ -103,7 +102,8 @@ def caption(run: Run) -> Text:
         return Text(" nothing was benchmarked yet")
     lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
     if len(run.scores) > 1:
-        lines.append(Text(f"Φ alone, tool calls and tokens are of {next(iter(run.scores))}", "dim"))
+        *most, last = (metric.name for metric in columns())
+        lines.append(Text(f"{', '.join(most)} and {last} are of {next(iter(run.scores))}", "dim"))
     return Text.assemble(" ", Text("\n ").join(lines))  # indented like the table
 
 

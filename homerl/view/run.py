@@ -18,12 +18,18 @@ import yaml
 
 from envs.documents import read_json
 from homerl.bench.score import paired_difference
+from homerl.play.metrics import METRICS, Mean
 from homerl.play.trajectory import Outcome, Trajectory, at_row, from_row, read_rows
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
 PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
 EXAMPLES = 3
 Row = Mapping[str, Any]
+
+
+def columns() -> list[Mean]:
+    """The metrics that a flywheel's tables show beside success."""
+    return [metric for metric in METRICS.values() if metric.column]
 
 
 @dataclass(frozen=True)
