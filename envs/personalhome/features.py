@@ -67,10 +67,6 @@ class Feature(Record):
         """How relevant it is for a household: the sum of the weights of its keys."""
         return sum(needs.get(key, 0.0) for key in self.wanted_when)
 
-    def competes_with(self, other: Feature) -> bool:
-        """Whether both take the same sense of people, so that they are no steps of one moment."""
-        return self.attention == other.attention != "none"
-
 
 @lru_cache(maxsize=1)
 def wanted_keys() -> frozenset[str]:

@@ -83,15 +83,6 @@ def difference_interval(one: tuple[float, float, float], other: tuple[float, flo
     return a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Holm's (1979) step-down correction: p-values of a family of tests, adjusted to its error rate, in their order."""
-    n, adjusted, least = len(chances), [0.0] * len(chances), 0.0
-    for rank, i in enumerate(sorted(range(n), key=chances.__getitem__)):
-        least = max(least, min(1.0, (n - rank) * chances[i]))
-        adjusted[i] = least
-    return adjusted
-
-
 def kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
     """Cohen's kappa (1960) of n pairs of verdicts: the agreement beyond chance, at most 1.
 

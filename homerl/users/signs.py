@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from homerl.language.manner import BehaviourSigns, manner
-from homerl.play.course import BEHAVIOURS, Behaviour
+from homerl.play.course import Behaviour
 from homerl.play.messages import words_of
 
 Messages = Sequence[tuple[str, str]]  # (role, text), roles `user` and `assistant`
@@ -61,34 +60,3 @@ def _asks(spoken: Messages, at: int) -> bool:
 def _similar(one: str, other: str) -> bool:
     first, second = (set(TOKEN.findall(text.lower())) for text in (one, other))
     return len(first & second) >= SAME * max(1, min(len(first), len(second)))
-
-
-@dataclass(frozen=True)
-class Detection:
-    """How well the rules find a behaviour: utterances found rightly, found wrongly, and missed."""
-
-    right: int = 0
-    wrong: int = 0
-    missed: int = 0
-
-    @property
-    def precision(self) -> float | None:
-        """The share of what was found that is right; None if nothing was found."""
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
-
-    @property
-    def recall(self) -> float | None:
-        """The share of what is there that was found; None if there is nothing."""
-        return self.right / (self.right + self.missed) if self.right + self.missed else None
-
-
-def detections(pairs: Sequence[tuple[frozenset[Behaviour], frozenset[Behaviour]]]) -> dict[str, Detection]:
-    """The detection of each behaviour, from (found, labelled) pairs, one for each utterance."""
-    return {
-        name: Detection(
-            sum(name in found and name in labels for found, labels in pairs),
-            sum(name in found and name not in labels for found, labels in pairs),
-            sum(name not in found and name in labels for found, labels in pairs),
-        )
-        for name in BEHAVIOURS
-    }

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from differences import chance, interval, markdown
+from differences import chance, holm, interval, markdown
 
-from homerl.measure.intervals import holm
 from homerl.train.credit.branch import plan
 from homerl.train.credit.contract import CreditInput, Fork
 from homerl.train.credit.registry import rule_of

@@ -29,3 +29,12 @@ def interval(values: np.ndarray, chance: float = 1.0, digits: int = 2) -> str:
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table."""
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows])
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Holm's (1979) step-down correction: p-values of a family of tests, adjusted to its error rate, in their order."""
+    n, adjusted, least = len(chances), [0.0] * len(chances), 0.0
+    for rank, i in enumerate(sorted(range(n), key=chances.__getitem__)):
+        least = max(least, min(1.0, (n - rank) * chances[i]))
+        adjusted[i] = least
+    return adjusted

@@ -11,7 +11,7 @@ from envs.homeenv.assist.dump import latest
 from envs.homeenv.assist.entities import entities, shapes, storeys, unreachable
 from envs.homeenv.assist.live import prompt
 from envs.homeenv.assist.table import colours, table
-from envs.homeenv.assist.tools import TOOLS, UNPLAYED
+from envs.homeenv.assist.tools import PLAYED, TOOLS
 from envs.homeenv.assist.values import SHARES, taken
 from envs.homeenv.assist.values import given as given_value
 from envs.homeenv.devices.device import Device
@@ -71,7 +71,7 @@ def call(env: HomeEnv, tool: str, **arguments):
 def test_the_tools_are_those_of_the_real_one():
     real = {tool["name"]: tool for tool in recorded("tools")["tools"]}
     assert latest().tools.keys() == real.keys()
-    assert {tool.name for tool in TOOLS} | set(UNPLAYED) == real.keys()
+    assert {tool.name for tool in TOOLS} == PLAYED & real.keys()
     for tool in TOOLS:
         shown = tool.schema()["function"]
         assert shown["description"] == real[tool.name]["description"]

@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homerl.play.course import Behaviours
+from homerl.play.course import BEHAVIOURS, Behaviour, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
-from homerl.users.signs import Detection, detections, shown
+from homerl.users.signs import shown
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, told, world_of
@@ -66,6 +67,37 @@ def _labels(blueprint: dict[str, Any]) -> dict[str, list[str]]:
             if at or part["behaviour"] == "self_correction":
                 found[part["text"]] = [part["behaviour"]]
     return found
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well the rules find a behaviour: utterances found rightly, found wrongly, and missed."""
+
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+
+    @property
+    def precision(self) -> float | None:
+        """The share of what was found that is right; None if nothing was found."""
+        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of what is there that was found; None if there is nothing."""
+        return self.right / (self.right + self.missed) if self.right + self.missed else None
+
+
+def detections(pairs: Sequence[tuple[frozenset[Behaviour], frozenset[Behaviour]]]) -> dict[str, Detection]:
+    """The detection of each behaviour, from (found, labelled) pairs, one for each utterance."""
+    return {
+        name: Detection(
+            sum(name in found and name in labels for found, labels in pairs),
+            sum(name in found and name not in labels for found, labels in pairs),
+            sum(name not in found and name in labels for found, labels in pairs),
+        )
+        for name in BEHAVIOURS
+    }
 
 
 def sample() -> Iterator[str]:

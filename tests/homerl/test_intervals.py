@@ -12,7 +12,6 @@ from homerl.bench.score import paired_difference, score
 from homerl.measure.intervals import (
     RESAMPLES,
     difference_interval,
-    holm,
     kappa,
     mean_interval,
     share_interval,
@@ -81,19 +80,6 @@ def test_the_interval_of_a_difference_is_newcombes():
     parts = [np.repeat([1.0, 0.0], (hits, n - hits)) for hits, n in ((56, 70), (48, 80))]
     found = difference_interval(*((float(part.mean()), *share_interval(part)) for part in parts))
     assert found == pytest.approx((0.0524, 0.3339), abs=5e-5)
-
-
-def test_holms_correction_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holms_correction_keeps_the_order_and_never_lowers(chances):
-    adjusted = holm(chances)
-    assert all(after >= before and after <= 1 for before, after in zip(chances, adjusted, strict=True))
-    assert [adjusted[i] for i in sorted(range(len(chances)), key=chances.__getitem__)] == sorted(adjusted)
-    assert min(adjusted) <= min(1.0, len(chances) * min(chances)) + 1e-12
 
 
 def row(id: str, success: bool, run: int = 0) -> dict:

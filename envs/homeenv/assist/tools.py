@@ -170,10 +170,6 @@ def _context(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunRes
     return RunResult(text) if found else failure("unknown_device", text)
 
 
-def _domain_of(tool: str) -> str:
-    return tool.partition("__")[0]
-
-
 def _tool(name: str) -> AssistTool:
     own = {TIMERS: _cancel_timers, BROADCAST: _broadcast, CLOCK: _now, CONTEXT: _context}
     recorded = latest().tools[name]
@@ -187,7 +183,6 @@ def _tool(name: str) -> AssistTool:
 
 PLAYED = {*table().tools, TIMERS, BROADCAST, CLOCK, CONTEXT}
 TOOLS = tuple(_tool(name) for name in latest().tools if name in PLAYED)
-UNPLAYED = tuple(name for name in latest().tools if name not in PLAYED)  # of domains that no home of ours has
 
 
 def offered(home: Home) -> tuple[Tool, ...]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envs.personalhome.scene.playbook import words
-from envs.personalhome.scene.transcript import SceneFact, Transcript
+from envs.personalhome.scene.transcript import Transcript
 
-IDS = ("location", "place", "zone", "at")  # attributes whose values are ids
 GROUPS = {
     "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "animal": "animals", "light": "lights",
     "position": "positions", "colour": "colours", "top_colour": "colours", "bottom_colour": "colours", "coat": "colours",
@@ -29,18 +28,3 @@ def nouns(transcript: Transcript) -> Mapping[str, str]:
     for one in entities.objects:
         found[one.object_id] = frames["thing"].format(colour=colours[one.object_id], kind=one.label)
     return found
-
-
-def value_in_words(transcript: Transcript, fact: SceneFact) -> str:
-    """The value of a fact in words: `the kitchen`, `green`, `sitting`. Raises `KeyError` if it has none."""
-    if fact.attribute is None or fact.value is None:
-        raise KeyError(f"fact {fact.id} has no value")
-    known = words(transcript.language)
-    if fact.attribute in IDS and fact.value not in known.states:
-        return nouns(transcript)[fact.value]
-    return str(getattr(known, GROUPS.get(fact.attribute, "states"))[fact.value])
-
-
-def sound_in_words(transcript: Transcript, fact: SceneFact) -> str:
-    """The sound of a fact in words: `a ringing phone`. Raises `KeyError` if it has none."""
-    return words(transcript.language).sounds[fact.sound or ""]

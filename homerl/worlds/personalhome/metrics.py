@@ -74,14 +74,6 @@ def average_precision(ranking: Sequence[str], relevant: Sequence[str], k: int) -
     return total / min(k, len(set(relevant)))
 
 
-def map_at_cuts(rankings: Sequence[Sequence[str]], relevant: Sequence[Sequence[str]]) -> dict[str, float]:
-    """`map@1` to `map@10` (eq. 9), and `map@1_printed`, the figure that the paper's tables call MAP@1 (see the module)."""
-    pairs = list(zip(rankings, relevant, strict=True))
-    found = {f"map@{k}": mean([average_precision(*pair, k) for pair in pairs]) for k in CUTS}
-    printed = mean([average_precision(ranking, names, 1) / len(set(names)) for ranking, names in pairs])
-    return found | {"map@1_printed": printed}
-
-
 def rank_deviation(ranking: Sequence[str], ideal: Sequence[str]) -> int:
     """D of one ranking: how far the relevant features, in their ideal order, are from ranks 1, 2, ... (eq. 12).
 
@@ -89,11 +81,6 @@ def rank_deviation(ranking: Sequence[str], ideal: Sequence[str]) -> int:
     """
     first = {name: rank for rank, name in reversed(list(enumerate(ranking, 1)))}
     return sum(abs(min(first.get(name, MISSING_RANK), MISSING_RANK) - best) for best, name in enumerate(ideal, 1))
-
-
-def rank_sum(rankings: Sequence[Sequence[str]], ideals: Sequence[Sequence[str]]) -> float:
-    """RRS, the mean of `rank_deviation` (eq. 13). 0 is perfect."""
-    return mean([rank_deviation(*pair) for pair in zip(rankings, ideals, strict=True)])
 
 
 # Plans
@@ -106,28 +93,6 @@ def plan_validity(steps: Sequence[bool]) -> float:
     each plan: one of static checks, one of executions.
     """
     return accuracy(steps) if steps else 0.0
-
-
-def validity(plans: Sequence[Sequence[bool]]) -> float:
-    """The mean of `plan_validity` over instances (eq. 11)."""
-    return mean([plan_validity(steps) for steps in plans])
-
-
-def mean_score(plans: Sequence[Sequence[int]]) -> float:
-    """RPJ in abs mode: the mean over programs, then over instances. A plan without a program has the lowest score, 1."""
-    return mean([mean(scores or (LOWEST_SCORE,)) for scores in plans])
-
-
-def win_rates(orders: Sequence[Sequence[str]]) -> dict[str, float]:
-    """RPJ in rel mode: the share of orders, best first, in which each model comes first. The shares add up to 1.
-
-    All orders have the same models (`ValueError`), so the table of the paper, which adds up to 102.7 %, is impossible.
-    """
-    models = sorted(set().union(*orders))
-    if not orders or any(sorted(order) != models for order in orders):
-        raise ValueError("win rates need orders of the same models, each once")
-    firsts = Counter(order[0] for order in orders)
-    return {model: firsts[model] / len(orders) for model in models}
 
 
 def kept_order(one: Sequence[str], other: Sequence[str]) -> float:

@@ -46,13 +46,6 @@ def test_the_ranking_holds_every_feature_once_and_falls():
     assert [feature.name for feature, _ in feature_ranking({})] == list(features())
 
 
-def test_features_compete_for_a_sense_of_people():
-    spoken, shown = features()["speaker.notify"], features()["tv.visual_notification"]
-    music, garage = features()["speaker.set_audio_profile"], features()["garage-door-opener.operate_door"]
-    assert spoken.competes_with(music) and shown.competes_with(features()["tv.search_media"])
-    assert not spoken.competes_with(shown) and not garage.competes_with(garage)
-
-
 @pytest.mark.parametrize(
     ("key", "put", "says"),
     [

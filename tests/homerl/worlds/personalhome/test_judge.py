@@ -16,7 +16,6 @@ from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient
-from homerl.worlds.personalhome import metrics
 from homerl.worlds.personalhome.judge.absolute import absolute_question, overall_scores, persona_scores
 from homerl.worlds.personalhome.judge.equivalence import decide, equivalence_question
 from homerl.worlds.personalhome.judge.hearing import Verdicts, hear, judge_client
@@ -75,7 +74,7 @@ def test_scores_of_every_program_by_every_part(tmp_path):
         verdicts = heard(server, [question], tmp_path / "v.jsonl")
         (request,) = server.requests
     verdict = verdicts.verdict(question, "scripted")
-    assert overall_scores(verdict) == [4, 2] and metrics.mean_score([overall_scores(verdict)]) == 3
+    assert overall_scores(verdict) == [4, 2]
     assert persona_scores(verdict) == {part: [4, 2] for part in PARTS}
     system, told = (message["content"] for message in request["messages"])
     assert request["temperature"] == 0.0 and "smart_home" in system and "Emma" in told and "smoke" in told
@@ -157,7 +156,6 @@ def test_plans_are_ordered_twice_and_letters_say_nothing(tmp_path):
     found = ranking([verdicts.verdict(question, "scripted") for question in questions], PLANS, seed=3)
     assert found.overall == (("qwen", "gemini", "gpt"),) * 2 and not found.disagrees
     assert found.by_persona["h1_2"] == (("gpt", "gemini", "qwen"),) * 2 and set(found.by_persona) == set(PARTS)
-    assert metrics.win_rates(found.overall) == {"gemini": 0, "gpt": 0, "qwen": 1}
     assert len(told) == 2 and told[0] != told[1] and not re.search("gpt|qwen|gemini", "".join(told))
 
 
@@ -168,7 +166,6 @@ def test_a_judge_who_prefers_the_first_letter_disagrees_with_itself(tmp_path):
         verdicts = heard(server, questions, tmp_path / "v.jsonl")
     found = ranking([verdicts.verdict(question, "scripted") for question in questions], PLANS, seed=3)
     assert found.disagrees and found.overall[0] == found.overall[1][::-1]
-    assert sorted(metrics.win_rates(found.overall).values()) == [0, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("order", ["AB", "ABB", "ABCD", "ABCA", "abc", ""])
