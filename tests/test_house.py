@@ -263,8 +263,9 @@ def test_what_is_too_long_is_found(tmp_path: Path) -> None:
 def test_a_package_without_docstring_is_found(tmp_path: Path) -> None:
     files = {"envs/a": "", "envs/__init__": '"""Said."""\n', "rewards/b": "", "homerl/__init__": "x = 1\n"}
     assert [fault.partition(":")[0] for fault in build(tmp_path, files).undescribed()] == [
-        "homerl/__init__.py", "rewards/__init__.py",
-    ]  # fmt: skip
+        "homerl/__init__.py",
+        "rewards/__init__.py",
+    ]
 
 
 def test_the_drawing_leaves_out_arrows_that_follow(tmp_path: Path) -> None:

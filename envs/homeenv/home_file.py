@@ -359,6 +359,7 @@ def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
     if known is None or known.digest != spec:
         raise InputError(
             f"the catalogue has no product {spid} with digest {spec}",
-            where=source, remedy="the home was made with another version of the catalogue; make it again",
-        )  # fmt: skip
+            where=source,
+            remedy="the home was made with another version of the catalogue; make it again",
+        )
     return known

@@ -181,8 +181,9 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
     if room_for < devices[0]:
         raise InputError(
             f"a home should have {devices[0]} devices, but its rooms hold only {room_for} of these",
-            where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
-        )  # fmt: skip
+            where="HomeRecipe",
+            remedy="allow more rooms, more categories or fewer devices",
+        )
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
     furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
     if recipe.coined:

@@ -58,9 +58,10 @@ def refuse(config: SynthesisConfig, address: str) -> None:
     for part, settings in config.endpoints.items():
         if not alone and (settings.serve or any(urlsplit(url).hostname in HERE for url in settings.urls)):
             raise InputError(
-                "a model on this machine alone cannot be asked from the others", f"synth.{part}",
+                "a model on this machine alone cannot be asked from the others",
+                f"synth.{part}",
                 "serve it where all of them reach it (homerl serve-user), and give its `url`",
-            )  # fmt: skip
+            )
     if not port.isdigit():
         return
     try:

@@ -95,9 +95,10 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
             yield from over_processes(config, assign_shards(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
         raise InputError(
-            f"no model answers, for one blueprint after another: {error}", "synth",
+            f"no model answers, for one blueprint after another: {error}",
+            "synth",
             "see to the server and start the same command again: it goes on from here",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:

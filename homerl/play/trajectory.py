@@ -326,9 +326,10 @@ def row_of(line: bytes, where: str) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too long or too deep
         raise InputError(
-            f"not a JSON line: {getattr(error, 'msg', error)}", where,
+            f"not a JSON line: {getattr(error, 'msg', error)}",
+            where,
             "the file was cut or edited; make it again, or remove the line",
-        ) from None  # fmt: skip
+        ) from None
     if not isinstance(row, dict):
         raise InputError("not a JSON object", where, "a row is one object with its keys")
     return row

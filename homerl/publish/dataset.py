@@ -67,9 +67,10 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     stats = read_json(out / STATS).data
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         raise InputError(
-            f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS),
+            f"servers failed for {lost:,} blueprints, which are missing",
+            str(out / STATS),
             "start the synthesis again, which makes them, before its version is out for good",
-        )  # fmt: skip
+        )
     _write(out, facts, card(facts, stats, repo, license))
     files = [*FILES, *(f"schemas/{file_name(kind)}" for kind in formats())]
     upload(
@@ -137,7 +138,7 @@ def _figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[str, st
         ("tokens a blueprint", f"{stats['tokens_per_blueprint']:,.0f}"),
         ("blueprints by difficulty, from 0 to 1 in tenths", ", ".join(map(str, stats["difficulty"]))),
         ("utterances; different ones; self-BLEU", f"{said['utterances']:,}; {said['distinct']:,}; {said['self_bleu']:.3f}"),
-    ]  # fmt: skip
+    ]
 
 
 def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:

@@ -36,9 +36,10 @@ def unfinished(found: Sequence[Stage]) -> list[Stage]:
         before = next((before for before, _ in todo if reads(stage, before)), None)
         if before and (made := next((path for path in traces(stage, product) if path.exists()), None)):
             raise InputError(
-                f"{made} was made from what is to be made again", before["out"],
+                f"{made} was made from what is to be made again",
+                before["out"],
                 f"choose another --out, or delete {in_words(folders(after(before, found)))} too",
-            )  # fmt: skip
+            )
         if before or not is_done(stage, product, found):
             todo.append((stage, product))
     return todo

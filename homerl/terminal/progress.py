@@ -25,7 +25,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
-)  # fmt: skip
+)
 from rich.table import Column
 from rich.text import Text
 

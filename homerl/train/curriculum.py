@@ -198,5 +198,5 @@ def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[
             f"{path} has the difficulty of {len(by_seed)} of the {source.count} blueprints",
             where="rlve.curriculum.synthesis",
             remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
-        )  # fmt: skip
+        )
     return by_seed

@@ -28,7 +28,7 @@ from homerl.train.common import (
     packed_updates,
     prepare_scratch,
     with_kernels,
-)  # fmt: skip
+)
 from homerl.train.dialogues import data_file, load_dialogues, refuse_unfit, tokenized
 from homerl.train.packing.rows import IGNORE_INDEX, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainer
@@ -47,8 +47,9 @@ def train_sft(recipe: SFTRecipe) -> Path:
     if settings.dialogues_per_update % world_size():
         raise InputError(
             f"{settings.dialogues_per_update} dialogues do not divide over {world_size()} processes",
-            where="sft.dialogues_per_update", remedy="change it, or the number of processes",
-        )  # fmt: skip
+            where="sft.dialogues_per_update",
+            remedy="change it, or the number of processes",
+        )
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)

@@ -96,10 +96,11 @@ class SFT:
         own = lengths(machine, random_model(machine, self.size))
         reach = {"mfu": sum(n * n for n in own) / sum(own), "mfu_whole_rows": self.row(machine)}
         return {
-            "tokens_per_second": rate, "tokens_per_update": watch.tokens(),
+            "tokens_per_second": rate,
+            "tokens_per_update": watch.tokens(),
             **{name: needed * operations(shape, trained, seen) / flops if flops else None for name, seen in reach.items()},
             **as_figures(watch),
-        }  # fmt: skip
+        }
 
 
 def operations(shape: Any, per_parameter: int, seen: float) -> float:

@@ -162,7 +162,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
         ("named: 3\neven: x", "(1 more to correct)"),
         ("- 1", "<text>:1: is [1], where keys with values are expected"),
     ],
-)  # fmt: skip
+)
 def test_messages_name_place_and_remedy(text: str, message: str) -> None:
     assert message in str(refused(text))
 

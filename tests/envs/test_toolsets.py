@@ -76,7 +76,7 @@ OFF, DIM = {"did": "1001", "locator": "turn_off"}, {"did": "1001", "locator": "s
         ({"name": "delete_automation", "id": "7"}, "unknown_automation"),
         ({"name": "pyexec", "code": "1"}, "unknown_tool"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_refused_by_rule_and_changes_nothing(call, rule):
     env = world()
     key = env.state_key()

@@ -22,7 +22,7 @@ def rollout(seed: int, reward: float, counts: bool = True) -> Rollout:
     outcome = Outcome.AGENT_FAILURE if counts else Outcome.USER_ERROR
     trajectory = Trajectory(
         {"seed": -1 - seed}, (), (), (step,), outcome, reward, True, "policy", "user", ({"progress": reward},)
-    )  # fmt: skip
+    )
     return Rollout(trajectory, TokenLedger([1, 2], [0.0, -1.0], [0, 1], [-1, 0], [(1, 2)], 1))
 
 

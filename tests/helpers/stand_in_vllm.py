@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import load, save
 
 SETTINGS = {
-    "weight_transfer_config": {}, "model_config": {"logprobs_mode": "processed_logprobs", "max_model_len": 1 << 20},
-}  # fmt: skip
+    "weight_transfer_config": {},
+    "model_config": {"logprobs_mode": "processed_logprobs", "max_model_len": 1 << 20},
+}
 
 
 class Server:

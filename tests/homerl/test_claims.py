@@ -184,8 +184,9 @@ def fails(episode: Episode) -> Message:
 
 def works_beside(episode: Episode) -> Message:
     call = episode.blueprint.intents[0].plan[0]
-    other = next(d.did for d in episode.situation.home.plan.devices
-                 if d.did != call.did and "turn_on" in d.spec.service_index)  # fmt: skip
+    other = next(
+        d.did for d in episode.situation.home.plan.devices if d.did != call.did and "turn_on" in d.spec.service_index
+    )
     return {
         "role": "assistant",
         "content": "",

@@ -134,7 +134,7 @@ def test_a_text_on_the_command_line_is_read_to_its_end(tmp_path: Path, text: str
         (["steps"], "command line: 'steps' is no override"),
         (["--train..steps", "1"], "command line: --train..steps names no key"),
     ],
-)  # fmt: skip
+)
 def test_bad_overrides(tmp_path: Path, arguments: list[str], message: str) -> None:
     recipe = write(tmp_path, base=BASE)
     with pytest.raises(InputError) as caught:
@@ -152,7 +152,7 @@ def test_bad_overrides(tmp_path: Path, arguments: list[str], message: str) -> No
         ({"a": ""}, "a.yaml: the recipe is empty"),
         ({"a": "- 1\n"}, "a.yaml: the recipe holds a list"),
     ],
-)  # fmt: skip
+)
 def test_bad_recipes(tmp_path: Path, shipped: Path, files: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         config.load(write(tmp_path, **files))

@@ -237,7 +237,7 @@ OTHERS = {
     "gpt_neo": GPTNeoConfig(
         vocab_size=90, hidden_size=32, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=16
     ),
-}  # fmt: skip
+}
 
 
 class Unwraps:

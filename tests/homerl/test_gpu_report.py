@@ -44,7 +44,7 @@ from gpu.breakdown import (
     breakdown,
     events,
     needed_operations,
-)  # fmt: skip
+)
 from gpu.machine import QUICK as QUICK_SECONDS
 from gpu.machine import STARTED, Machine
 from gpu.page import BEGIN, END, text_of, write_page

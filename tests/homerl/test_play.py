@@ -190,10 +190,11 @@ def stray(episode: Episode) -> str:
     """A call that changes a device which no intent concerns."""
     return next(
         f'device("{d.did}").{path}()'
-        for d in episode.situation.home.plan.devices if d.did not in episode.blueprint.devices
-        for path, compiled in d.spec.service_index.items() if not compiled.service.arguments
-        and not compiled.service.requires and moves(episode, d.did, path)
-    )  # fmt: skip
+        for d in episode.situation.home.plan.devices
+        if d.did not in episode.blueprint.devices
+        for path, compiled in d.spec.service_index.items()
+        if not compiled.service.arguments and not compiled.service.requires and moves(episode, d.did, path)
+    )
 
 
 def moves(episode: Episode, did: str, path: str) -> bool:

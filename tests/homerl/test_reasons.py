@@ -125,7 +125,7 @@ def test_an_error_of_any_status_keeps_the_servers_reason(status: int) -> None:
         ({"choices": [], "error": {"message": "the model is overloaded"}}, InfraError),
         ({"choices": None, "detail": "the model is overloaded"}, InfraError),
     ],
-)  # fmt: skip
+)
 def test_an_error_that_comes_as_an_answer_is_an_error_of_its_kind(answer: Any, kind: type) -> None:
     error = asked(answer)
     assert type(error) is kind and "the model is overloaded" in str(error)
@@ -151,12 +151,13 @@ THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Is it?"}]}
         ({"content": [{"type": "reasoning", "text": "Is it?"}, {"type": "output_text", "text": "It"}]}, "It"),
         ({"content": {"type": "text", "text": "It is off."}}, "It is off."),
         ({"content": [{"text": "It is off."}]}, "It is off."),
-        ({"content": [THOUGHT]}, ""), ({"content": []}, ""),
+        ({"content": [THOUGHT]}, ""),
+        ({"content": []}, ""),
         ({"content": None, "refusal": "I can't help with that."}, "I can't help with that."),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't."),
         ({"content": "It is off.", "refusal": None}, "It is off."),
     ],
-)  # fmt: skip
+)
 def test_the_speech_of_a_message_is_read_in_the_forms_of_servers(message: Any, text: str) -> None:
     assert asked(said(message)) == text
 

@@ -151,8 +151,9 @@ def test_tasks_are_shown_on_demand_as_they_stand(home_file):
         async with over_stdio(home_file, "--task", TASK, "--task", "device('1001').state == 'on'", "--show-tasks") as client:
             tasks = await read(client, "home://tasks")
             assert [(task["id"], task["condition"], task["finished"]) for task in tasks] == [
-                (1, TASK, False), (2, "device('1001').state == 'on'", True),
-            ]  # fmt: skip
+                (1, TASK, False),
+                (2, "device('1001').state == 'on'", True),
+            ]
             await said(client, "pyexec", code="device('1001').set_brightness(61)")
             assert all(task["finished"] for task in await read(client, "home://tasks"))
 

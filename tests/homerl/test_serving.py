@@ -42,9 +42,10 @@ def post(port: int, body: bytes) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize(
-    "sent", ["", "POST / HT", HEAD[:60], HEAD, WHOLE[:-3], WHOLE, WHOLE + HEAD],
+    "sent",
+    ["", "POST / HT", HEAD[:60], HEAD, WHOLE[:-3], WHOLE, WHOLE + HEAD],
     ids=["nothing", "half a line", "half a head", "a head", "half a body", "a whole one", "a whole one and a head"],
-)  # fmt: skip
+)
 def test_a_connection_without_a_whole_request_is_closed(
     sent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

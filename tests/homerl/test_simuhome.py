@@ -276,8 +276,9 @@ NO_LIGHT, NO_HUMIDIFIER, NO_WASHER = (
 )
 BRIGHT = question({"room_id": "study_room", "room_state": "illuminance", "direction": "decrease", "feasibility": False},
                   "infeasible", "qt2")  # fmt: skip
-DAMP = question({"room_id": "study_room", "room_state": "humidity", "direction": "increase", "feasibility": False},
-                "infeasible", "qt2")  # fmt: skip
+DAMP = question(
+    {"room_id": "study_room", "room_state": "humidity", "direction": "increase", "feasibility": False}, "infeasible", "qt2"
+)
 CLASH = question(GONE | {"when": {"at_tick": 123540}}, "infeasible", "qt4-1", temporal_conflict={
     "type": "absolute_time_mismatch_nonop_multi", "expected_time": "13:25:54", "conflict_time": "13:39:54",
     "anchor_end_time": "13:04:54"})  # fmt: skip
@@ -338,7 +339,7 @@ EVERY_TIME = ", ".join(f"{minute // 60 or 12}:{minute % 60:02}" for minute in ra
         (CLASH, "It is scheduled for 13:25.", False),
         (CLASH, "", False),
     ],
-)  # fmt: skip
+)
 def test_answers_by_rule(episode, text, right):
     assert answered(episode, text) is right
 
@@ -382,7 +383,7 @@ def test_answers_by_rule(episode, text, right):
         (None, "厨房看不到风扇，或者已经到最大了。"),
         (None, "I cannot do that."),
     ],
-)  # fmt: skip
+)
 def test_the_reason_of_a_refusal(reason, text):
     assert [name for name in ("absent", "limit", "conflict") if names_only_reason(name, text)] == [reason] * bool(reason)
 
@@ -487,9 +488,10 @@ def test_search_finds_verified_trajectories(group):
 
 def test_synthesis_by_recipe_is_the_same_every_time_and_replays(tmp_path):
     data = {
-        "blueprints": 8, "recipe": {"world": "simuhome", "types": {"qt1": 1, "qt3/feasible": 1}, "phrasings": 2},
+        "blueprints": 8,
+        "recipe": {"world": "simuhome", "types": {"qt1": 1, "qt3/feasible": 1}, "phrasings": 2},
         "limits": {"turns": 1, "steps": 20, "steps_per_turn": 20},
-    }  # fmt: skip
+    }
     config = SynthesisConfig.model_validate(data)
     for name in ("one", "two"):
         make_shard(config, range(8), tmp_path / name)

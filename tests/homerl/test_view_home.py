@@ -82,9 +82,10 @@ def page_of(*homes: Home) -> Page:
 def own_device(**over) -> DeviceSpec:
     """A specification as a user might write one."""
     data = {
-        "name": "gadget", "userdata": {"category": "teleporter", "spid": "x1"},
+        "name": "gadget",
+        "userdata": {"category": "teleporter", "spid": "x1"},
         "attributes": [{"name": "state", "type": "bool"}, {"name": "charge", "type": "float", "unit": "joule"}],
-    }  # fmt: skip
+    }
     return spec_from_json(data | over)
 
 

@@ -238,8 +238,9 @@ AcceleratorState._reset_state()
 fsdp_on_cpus.apply()
 print(json.dumps([first, kind()]))
 """,
-        **ONE_RANK, MASTER_PORT=unused_port,
-    )  # fmt: skip
+        **ONE_RANK,
+        MASTER_PORT=unused_port,
+    )
     assert said[0] == ["MULTI_CPU", "cpu"], GO + f"accelerate has {said[0]} on several CPUs"
     assert said[1] == ["FSDP", "cpu"]
 

@@ -80,7 +80,7 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
     "all on, then a claim": lambda episode, dids, t: (
         pyexec_message("\n".join(switch(episode, did) for did in dids)) if t == 0 else say("Done.")
     ),
-}  # fmt: skip
+}
 
 
 def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:

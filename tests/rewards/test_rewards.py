@@ -55,7 +55,7 @@ def facts(before: float, after: float, **more) -> StepFacts:
             {"audit": -0.2, "code_check": -0.2, "code_length": -0.2, "turn_limit": -0.2},
         ),
     ],
-)  # fmt: skip
+)
 def test_golden_numbers(step, weights, expected):
     parts = step_rewards(step, weights)
     assert parts == {name: pytest.approx(expected.get(name, 0)) for name in PARTS}

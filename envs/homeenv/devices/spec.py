@@ -339,8 +339,9 @@ class Catalogue(Mapping[str, DeviceSpec]):
                 if spec.spid in specs:
                     raise InputError(
                         f"spid {spec.spid} is used by {specs[spec.spid].name} and {spec.name}",
-                        where=document.where((i, "userdata", "spid")), remedy="give each product its own spid",
-                    )  # fmt: skip
+                        where=document.where((i, "userdata", "spid")),
+                        remedy="give each product its own spid",
+                    )
                 specs[spec.spid] = spec
         return cls(specs)
 

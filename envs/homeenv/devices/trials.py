@@ -165,9 +165,10 @@ def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
         if level is not None and not part.air and _reads_as_percent(level):
             assert level.range
             yield (
-                prefix, f"the room reads 'brightness' as percent, but it goes to {level.range[1]:g}",
+                prefix,
+                f"the room reads 'brightness' as percent, but it goes to {level.range[1]:g}",
                 f"add air: {{kind: light, brightness: self.brightness * 100 / {level.range[1]:g}}}",
-            )  # fmt: skip
+            )
         if kind == "light" and not _some(spec, _states(part, prefix), budget, lambda done: done.lux > 0):
             what = "it is a light, but no value of its 'state' lights the room: on, ON, true and 1 do"
             yield prefix, what, """add air: {kind: light, state: '"on" if self.NAME else "off"'}"""
@@ -176,9 +177,10 @@ def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
         thermal = any(word in words for word in HEATS) and not any(word in words for word in ELSEWHERE)
         if targets and thermal and not _moves_air(spec, prefix, targets, budget):
             yield (
-                    prefix, f"no value of '{targets[0].name}' warms or cools the room: a room of 21 celsius stays as it is",
-                    f"add air: {{kind: {_thermal_kind(words)}, target_temperature: ...}}",
-                )  # fmt: skip
+                prefix,
+                f"no value of '{targets[0].name}' warms or cools the room: a room of 21 celsius stays as it is",
+                f"add air: {{kind: {_thermal_kind(words)}, target_temperature: ...}}",
+            )
         if kind in COVERS and not part.air and "position" not in named:
             yield (
                 prefix,

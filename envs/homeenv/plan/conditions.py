@@ -98,9 +98,10 @@ def compile_condition(text: str, plan: Plan) -> Condition:
             raise ExpressionError(f"it {much}", tree, "compare less, or write several conditions")
     except ExpressionError as error:
         raise ConditionError(
-            f"condition: {error.message}", where=f"{text.strip()!r}, column {error.column}",
+            f"condition: {error.message}",
+            where=f"{text.strip()!r}, column {error.column}",
             remedy=error.remedy or 'write e.g. device("1001").state == "on"',
-        ) from None  # fmt: skip
+        ) from None
     comparisons = tuple(_comparisons(tree, plan))
     return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan)
 

@@ -175,6 +175,7 @@ class SyncedKind(EngineKind):
             yield what, "rlve.engine", "use `transformers`"
         if parallel == "fsdp2" and recipe.model.lora:
             yield (
-                f"an adapter that fsdp2 shards cannot be merged for engine {self.name}", "model.lora",
+                f"an adapter that fsdp2 shards cannot be merged for engine {self.name}",
+                "model.lora",
                 "adapters fit without shards: use `parallel: ddp`, or `zero2`",
-            )  # fmt: skip
+            )

@@ -63,9 +63,10 @@ def instruction(toolset: str, language: str) -> str:
         return own.get(language) or own["en"]
     if language not in own and toolset not in given:
         raise InputError(
-            f"the toolset '{toolset}' has no instruction in '{language}'", "language",
+            f"the toolset '{toolset}' has no instruction in '{language}'",
+            "language",
             f"write it in the toolset's file, or under `toolsets` of {language_path(language, 'prompts.yaml')}",
-        )  # fmt: skip
+        )
     return own[language] if language in own else given[toolset]
 
 

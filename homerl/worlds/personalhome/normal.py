@@ -76,7 +76,7 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
     ("dollar", 1, r"dollars?\b|usd\b|美元"),
     ("yuan", 1, r"yuan\b|cny\b|rmb\b|块钱|元"),
     ("", 1, "[个盏台间只把扇处部套户种条张座支位名口匹]"),  # Chinese measure words name no unit
-)  # fmt: skip
+)
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
 REPEATED = {"once": "1 times", "twice": "2 times"}
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}

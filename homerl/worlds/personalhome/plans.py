@@ -59,9 +59,10 @@ def _faults(listed: Any, programs: Mapping[str, list[Any]]) -> tuple[str, ...]:
     faults = {
         "no program_id": any(not isinstance(item, Mapping) or not item.get("program_id") for item in listed),
         "a step that is no object": any(not isinstance(step, Mapping) for steps in programs.values() for step in steps),
-        "args as text": any(isinstance(step, Mapping) and isinstance(step.get("args"), str)
-                            for steps in programs.values() for step in steps),
-    }  # fmt: skip
+        "args as text": any(
+            isinstance(step, Mapping) and isinstance(step.get("args"), str) for steps in programs.values() for step in steps
+        ),
+    }
     return tuple(fault for fault, there in faults.items() if there)
 
 

@@ -77,12 +77,12 @@ MEMORIES = [
     ("Anna bakes apple pie on Sundays.", ["h1_1"], "2026-02-20T15:00", {"kind": "cooked", "who": "h1_1"}),
     ("Milo went to the vet.", ["Milo"], "2026-03-01T09:00", {"kind": "cared", "pet": "Milo"}),
     ("Tom baked sourdough in the oven.", ["h1_2"], "2026-03-08T18:00", {"kind": "cooked", "who": "h1_2"}),
-]  # fmt: skip
+]
 EVENTS = [
     ("2026-03-13T21:10", "Tom left home.", [], [], {"kind": "left_home", "who": "h1_2"}),
     ("2026-03-14T07:00", "Anna used the oven.", [], ["oven"], {"kind": "used", "who": "h1_1", "appliance": "oven"}),
     ("2026-03-14T08:20", "Motion in the hall.", ["hall_motion"], [], {"kind": "noticed", "sensor": "hall_motion"}),
-]  # fmt: skip
+]
 
 
 def home() -> dict[str, Any]:

@@ -81,8 +81,9 @@ def test_tools_and_the_whole_say_the_same(language: str, seed: int) -> None:
 
 def test_what_tools_list_is_part_of_what_they_read(state: HouseholdState) -> None:
     for owned, read, key in (
-        ("get_owned_appliances", "get_appliances", "appliance"), ("get_owned_sensors", "get_sensors", "sensor"),
-    ):  # fmt: skip
+        ("get_owned_appliances", "get_appliances", "appliance"),
+        ("get_owned_sensors", "get_sensors", "sensor"),
+    ):
         rows = call(state, owned, {})
         states = call(state, read, {f"{key}_names": [row[key] for row in rows]})
         assert rows == [{name: value for name, value in row.items() if name != "state"} for row in states.values()]

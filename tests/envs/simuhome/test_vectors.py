@@ -326,8 +326,9 @@ def test_malformed_workflows():
     go(home, 200)
     records = [workflows.workflow_status(home, id) for id in ids]
     assert [(record["status"], record["error"]) for record in records] == [
-        ("failed", "Endpoint not found"), ("running", None),
-    ]  # fmt: skip
+        ("failed", "Endpoint not found"),
+        ("running", None),
+    ]
 
 
 def test_a_removed_light_shines_on_only_if_strict():

@@ -154,7 +154,8 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "an attribute that is not there": ({"triggers": [CLIMATE | {"attribute": "battery", "above": 1}]}, "battery"),
     "an attribute called like the state": ({"triggers": [number(below=5, attribute="state")]}, "does not show"),
     "a duration as a number": (
-        {"triggers": [number(below=5, attribute="duration") | {"entity_id": "timer.pizza"}]}, "no such number",
+        {"triggers": [number(below=5, attribute="duration") | {"entity_id": "timer.pizza"}]},
+        "no such number",
     ),
     "a bound that is a text": ({"triggers": [number(below="5")]}, "no number"),
     "a place of a person": ({"triggers": [state("person.anna", "not_home")]}, "place"),
@@ -180,7 +181,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "a wait": ({"actions": [{"wait_template": "{{ 1 }}"}, OFF]}, "no call of a service"),
     "variables of an action": ({"actions": [{"variables": {"a": 1}}, OFF]}, "no call of a service"),
     "a blueprint": ({"use_blueprint": {"path": "a.yaml"}, "triggers": None, "actions": None}, "use_blueprint"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "why"), LEFT_OUT.values(), ids=LEFT_OUT)

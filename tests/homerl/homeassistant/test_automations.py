@@ -165,7 +165,7 @@ def test_keys_that_change_nothing_are_passed_over() -> None:
         {"trigger_variables": {"a": 1}},
     ],
     ids=lambda text: str(text)[-60:],
-)  # fmt: skip
+)
 def test_one_key_that_is_not_read_makes_the_whole_unreadable(text: dict[str, Any]) -> None:
     told = {"triggers": [MOTION], "conditions": [], "actions": [LIGHT]} | text
     made = imported(told)
@@ -207,7 +207,8 @@ def test_a_saved_automation_is_the_same_again() -> None:
 
 def test_of_a_saved_automation_only_what_is_read_is_kept() -> None:
     text = {
-        "id": "S1", "description": "S2",
+        "id": "S1",
+        "description": "S2",
         "triggers": [
             {"trigger": "webhook", "webhook_id": "S3", "allowed_methods": ["S4"]},
             {"platform": "zone", "entity_id": "S5", "zone": "S6"},
@@ -222,6 +223,6 @@ def test_of_a_saved_automation_only_what_is_read_is_kept() -> None:
             {"event": "S18", "event_data": {"token": "S19"}},
             {"action": "alarm_control_panel.alarm_disarm", "data": {"code": "S20"}},
         ],
-    }  # fmt: skip
+    }
     kept = imported(text).listing.sources[AUTOMATIONS][NAME]
     assert not re.findall(r"S\d+", json.dumps(kept))

@@ -82,8 +82,9 @@ def test_a_light_of_today_stays_as_it_is() -> None:
         if entity.domain == "light":
             assert completed(entity.attributes) == entity.attributes
     assert completed({"color_temp": 370, "min_mireds": "x"}) == {
-        "color_temp_kelvin": 2702, "max_color_temp_kelvin": None,
-    }  # fmt: skip
+        "color_temp_kelvin": 2702,
+        "max_color_temp_kelvin": None,
+    }
 
 
 def test_a_white_of_its_own_is_noted() -> None:

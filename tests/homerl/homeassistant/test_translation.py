@@ -142,12 +142,13 @@ def test_what_was_not_given_is_not_sent() -> None:
         ("timer.pizza", "timer.start", {"duration": "00:10:00"}, ("start", {"duration": 600})),
         ("time.time", "time.set_value", {"time": "7:30"}, ("set_value", {"time": "07:30:00"})),
         (
-            "media_player.bedroom", "media_player.play_media",
+            "media_player.bedroom",
+            "media_player.play_media",
             {"media": {"media_content_id": "a", "media_content_type": "music"}},
             ("play_media", {"media_content_id": "a", "media_content_type": "music"}),
         ),
     ],
-)  # fmt: skip
+)
 def test_a_call_of_home_assistant_is_ours(entity: str, service: str, data: dict[str, Any], ours: Any) -> None:
     name, arguments = from_homeassistant(home(), entity, service, data)
     assert name == ours[0] and ours[1].items() <= arguments.items()

@@ -59,9 +59,10 @@ def test_only_the_first_rank_holds_whole_weights(way, tmp_path):
     """Policy and reference of 210 MB on two ranks: in shards both take as much as one model."""
     folder = stored("qwen3", tmp_path / "big", tie_word_embeddings=True, **BIG)
     environment = os.environ | {
-        "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{HELPER.parent}",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{ROOT}:{HELPER.parent}",
         "MALLOC_MMAP_THRESHOLD_": "65536",  # what is freed is the system's again
-    }  # fmt: skip
+    }
     command = [*LAUNCHERS["two ranks"], HELPER, way, folder, "float32"]
     done = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=280)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -63,8 +63,9 @@ def results_beside(runs: Sequence[Run], setting: Setting) -> Table:
     """Our runs of a setting beside Tables 2 and 11. It has no lines if there are no such runs."""
     ours = [
         Line(run.results.model, tuple(cell(run.figure(one.figure), UNITS.get(one.figure, PERCENT)) for one in RESULTS))
-        for run in runs if run.results.setting == setting
-    ]  # fmt: skip
+        for run in runs
+        if run.results.setting == setting
+    ]
     return _table(f"Beside Tables 2 and 11, {SETTINGS[setting]}", RESULTS, ours, [setting])
 
 

@@ -148,9 +148,7 @@ def reflection(run: Results, verdicts: Verdicts, by: str, kept: Verdicts) -> Ref
     both = list(revised(run, verdicts, by, kept))
     rated = [tuple(_verdict(one, verdicts, by) for one in pair) for pair in both]
     whole = [at for at, pair in enumerate(rated) if None not in pair]
-    before, after = (
-        _figures([both[at][side] for at in whole], [rated[at][side] or {} for at in whole]) for side in (0, 1)
-    )  # fmt: skip
+    before, after = (_figures([both[at][side] for at in whole], [rated[at][side] or {} for at in whole]) for side in (0, 1))
     return Reflection(before, after, sum(1 for _ in run.played(("plans",))) - len(whole))
 
 

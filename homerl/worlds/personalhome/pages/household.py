@@ -20,9 +20,10 @@ def household_view(household: Household) -> Group:
     told = shown(household)
     context = told["context"]
     parts: list[RenderableType] = [
-        Text(f"{told['household_id']}  {household.now:%Y-%m-%d %H:%M}", "bold"), Text(told["layout"]),
+        Text(f"{told['household_id']}  {household.now:%Y-%m-%d %H:%M}", "bold"),
+        Text(told["layout"]),
         *_part(f"Members: {told['occupancy_type']}", _members(told["members"])),
-    ]  # fmt: skip
+    ]
     if told["pets"]:
         parts += _part("Pets", [Text(", ".join(f"{pet['name']} ({pet['animal']}, {pet['age']})" for pet in told["pets"]))])
     devices = told["appliances"] + told["sensors"]

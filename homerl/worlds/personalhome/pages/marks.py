@@ -28,6 +28,7 @@ def _of_kind(kind: str, found: Mapping[str, Any]) -> list[Table]:
     for names, one in (*found["pairs"].items(), *([("all pairs", found["all"])] if "all" in found else [])):
         low, high = one["interval"]
         between = f"{100 * low:.1f} to {100 * high:.1f}"
-        agreed.add_row(names, str(one["n"]), f"{100 * one['equal']:.1f}", between, f"{100 * one['near']:.1f}",
-                       str(one["opposed"]))  # fmt: skip
+        agreed.add_row(
+            names, str(one["n"]), f"{100 * one['equal']:.1f}", between, f"{100 * one['near']:.1f}", str(one["opposed"])
+        )
     return [shares, *([agreed] if found["pairs"] else [])]

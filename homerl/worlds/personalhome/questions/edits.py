@@ -215,9 +215,10 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
             if not low <= value <= high:
                 continue
             slots = {
-                "appliance": Slot("appliance", row["appliance"]), "attribute": Slot("attribute", row["attribute"]),
+                "appliance": Slot("appliance", row["appliance"]),
+                "attribute": Slot("attribute", row["attribute"]),
                 "new": Slot("number", value),
-            }  # fmt: skip
+            }
             yield row["id"], Edit("value", "state_value", slots, tables.with_row("states", row, {"value": value}))
     for row in tables.rows["sensors"]:
         lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]

@@ -30,13 +30,13 @@ VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, t
     "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
     "sound": (("scene_sounds", "sound"),),
     "act": (("scene_acts", "act"),),
-}  # fmt: skip
+}
 TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
     "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
     "spot": (("scene_things", "thing", ("zone",)),),
     "state": (("scene_states", "value", CHANGING),),
     "posture": (("scene_states", "value", ("posture",)),),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_keywords_finds_what_one_row_says(instances):
     memory = household.memories[0].model_copy(update={"memory": told})
     task = next(one.task for one in instances if one.task.kind == "choice").model_copy(
         update={"question": "What did Dana sell, the canoe or what?", "choices": ("lamp", "sofa", "canoe", "tent", "boat")}
-    )  # fmt: skip
+    )
     blueprint = instances[0].blueprint.model_copy(
         update={"household": household.model_copy(update={"memories": (memory, *household.memories[1:])}), "task": task}
     )

@@ -244,10 +244,11 @@ def test_a_second_run_asks_nobody(tmp_path):
 def test_what_is_asked_differs_by_all_that_matters():
     base = absolute_question(HOUSEHOLD, SITUATION, plan("a"))
     others = [
-        absolute_question(HOUSEHOLD, SITUATION, plan("b")), absolute_question(HOUSEHOLD, "quiet", plan("a")),
+        absolute_question(HOUSEHOLD, SITUATION, plan("b")),
+        absolute_question(HOUSEHOLD, "quiet", plan("a")),
         absolute_question(HOUSEHOLD, SITUATION, plan("a"), "zh"),
         absolute_question(HOUSEHOLD | {"layout": "house"}, SITUATION, plan("a")),
-    ]  # fmt: skip
+    ]
     keys = {base.key("m"), base.key("n"), *(question.key("m") for question in others)}
     assert len(keys) == 6 and base.key("m") == absolute_question(HOUSEHOLD, SITUATION, plan("a"), about={"x": 1}).key("m")
 

@@ -154,7 +154,7 @@ HOME = replace(
         "states": ({"id": "state:oven", "appliance": "oven", "attribute": "heat", "value": 9, "range": (0, 10)},),
         "weather": ({"id": "weather", "side": "outdoor", "quantity": "sunny", "value": 0.95},),
     },
-)  # fmt: skip
+)
 RELATIVE = [  # frame, what it names, the table, row and column that are asked for, and the answer
     ("member_occupation_of", {"who": "a", "other": "b"}, ("members", "a", "occupation"), "pupil"),
     ("member_occupation_of", {"who": "a", "other": "b"}, ("members", "b", "occupation"), "pupil"),
@@ -167,7 +167,7 @@ RELATIVE = [  # frame, what it names, the table, row and column that are asked f
     ("state_higher", {"step": 1}, ("states", "oven", "value"), 10),
     ("state_lower", {"step": 5}, ("states", "oven", "value"), 4),
     ("weather_lower", {"step": 0.2}, ("weather", "outdoor", "value"), 0.75),
-]  # fmt: skip
+]
 
 
 def drawn(seed: int) -> list[Any]:
@@ -226,9 +226,10 @@ def test_an_edit_changes_what_is_told_as_well():
     event = {**memory(9, "2026-03-10", "cooked", who="b", what="popcorn"), "id": "event:0"}
     memories = (*TABLES.rows["memories"], trip)
     tables = Tables(
-        TABLES.now, {**TABLES.rows, "memories": memories, "events": (event,)},
+        TABLES.now,
+        {**TABLES.rows, "memories": memories, "events": (event,)},
         {"memories": (*memories, {**trip, "who": "b"}, event), "events": (event,)},
-    )  # fmt: skip
+    )
 
     def told(edited, id, table="memories"):
         return [(row["who"], row["value"]) for row in edited.as_told().rows[table] if row["id"] == id]

@@ -559,8 +559,9 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process():
     recipes = [{"world": "personalhome", "household": {"language": language}} for language in LANGUAGES]
     here = [
         sha256(make_blueprint(PersonalHomeRecipe.model_validate(recipe), "train", seed).model_dump_json().encode())
-        for recipe in recipes for seed in range(4)
-    ]  # fmt: skip
+        for recipe in recipes
+        for seed in range(4)
+    ]
     assert done.stdout.split() == [digest.hexdigest() for digest in here]
 
 

@@ -38,7 +38,7 @@ from homerl.worlds.homeenv.language.when import (
     Time,
     duration_in_words,
     plain,
-)  # fmt: skip
+)
 
 DEVICES = (0.55, 0.3, 0.15)  # probabilities of acting on one, two and three devices
 BOTH = 0.2  # probability that two conditions must hold together

@@ -49,9 +49,7 @@ def _asked(which: str, matches: DeviceMatches) -> Meaning:
     if matches.kind == "lock" and matches.room is None:
         return framed(f"survey.{which}.doors.{trait.name}")
     many = frame_text(f"query.kind.{matches.kind}.many")
-    return framed(
-        f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room)
-    )  # fmt: skip
+    return framed(f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room))
 
 
 def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read, ...]) -> Draft | None:

@@ -354,6 +354,7 @@ def test_no_code_of_a_call_that_was_cut_is_told(talk, text):
 
 
 def test_no_code_is_told(talk):
-    served = talk("act", calls(("control_device", {"did": "lock.front_door", "locator": "4711", "code": "4711"})), DONE,
-                  toolset="smh")  # fmt: skip
+    served = talk(
+        "act", calls(("control_device", {"did": "lock.front_door", "locator": "4711", "code": "4711"})), DONE, toolset="smh"
+    )
     assert "4711" not in served.say("open") and "4711" not in served.journal.path.read_text()

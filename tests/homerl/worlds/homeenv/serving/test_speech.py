@@ -42,7 +42,7 @@ def test_a_call_in_any_form_is_carried_out_as_any_call_and_not_spoken(serve, lam
 @pytest.mark.parametrize(
     "text",
     ['{"service": "light.turn_on"}', '```homeassistant\n{"service": "a"}\n```', '{"name": "control_dev', "[TOOL_CALLS]x"],
-)  # fmt: skip
+)
 def test_a_call_that_cannot_be_read_is_a_refusal_and_the_person_hears_so(serve, lamp, text):
     served = serve("act")
     served.caretaker.agents = lambda: agent
