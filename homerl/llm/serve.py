@@ -141,7 +141,7 @@ def vllm_command(serve: ServeSettings, model: str) -> list[str]:
         vllm_program(), "serve", serve.model, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(serve.port),
         "--tensor-parallel-size", str(size), *(["--data-parallel-size", str(copies)] if copies > 1 else []),
         "--max-model-len", str(serve.max_length), "--gpu-memory-utilization", str(serve.gpu_memory),
-        "--seed", str(serve.seed), *serve.arguments,
+        "--seed", "0", *serve.arguments,
     ]  # fmt: skip
 
 

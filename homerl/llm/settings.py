@@ -18,7 +18,7 @@ from homerl.play.course import AT_ONCE, Behaviours
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
 TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
-SERVED = {"model", "max_length", "seed", "arguments"}  # the part of `serve` that answers depend on
+SERVED = {"model", "max_length", "arguments"}  # the part of `serve` that answers depend on
 
 
 def holds_secret(url: str) -> bool:
@@ -46,7 +46,6 @@ class ServeSettings(Model):
     )
     max_length: int = Field(16384, ge=1, description="Most tokens of prompt and answer together.")
     gpu_memory: float = Field(0.9, gt=0, le=1, description="Share (0 to 1) of each GPU's memory that the server takes.")
-    seed: int = Field(0, description="Seed of the server's sampling.")
     start_seconds: float = Field(1800, gt=0, description="Seconds to wait until the server answers.")
     arguments: tuple[str, ...] = Field((), description="Further arguments of `vllm serve`, as on its command line.")
 
@@ -121,32 +120,11 @@ class EndpointSettings(Model):
 
 
 class AuditSettings(Model):
-    """The limits of `homerl audit-user`, as shares of the blueprints played."""
+    """What `homerl audit-user` asks of a user."""
 
-    user_errors: float = Field(
-        0.05, ge=0, le=1, description="Largest share (0 to 1) of blueprints in which the user left its role, for any reason."
-    )
-    leaks: float = Field(
-        0.01,
-        ge=0,
-        le=1,
-        description="Largest share (0 to 1) of blueprints in which the user told an id, code or instructions.",
-    )
-    contradictions: float = Field(
-        0.02,
-        ge=0,
-        le=1,
-        description="Largest share (0 to 1) of blueprints in which the user said the contrary of its wishes.",
-    )
-    infra_errors: float = Field(
-        0.02, ge=0, le=1, description="Largest share (0 to 1) of blueprints that a server's failure ended."
-    )
-    success: float = Field(0.9, ge=0, le=1, description="Smallest share (0 to 1) of blueprints that end in success.")
     on_topic: float = Field(
         0.5, ge=0, le=1, description="Smallest share (0 to 1) of wishes whose first utterance names something of theirs."
     )
-    distinct: float = Field(0.5, ge=0, le=1, description="Smallest share (0 to 1) of distinct utterances.")
-    words: int = Field(60, ge=1, description="Most words of an utterance; one in ten may be longer.")
     dataset: str | None = Field(
         None,
         description="Dialogues of people, whose behaviours are compared with the user's: a file (JSON Lines or one JSON "

@@ -44,6 +44,7 @@ from homerl.worlds.sources import AnyBlueprintSource
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
 BINS = (5, 10, 20, 40, 80)  # words
+MOST_WORDS = 60  # of nine in ten utterances
 
 
 @dataclass(frozen=True)
@@ -244,18 +245,18 @@ def length_histogram(lengths: Sequence[int]) -> dict[str, int]:
 
 
 def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
-    """The audit with its breaches of the recipe's thresholds."""
+    """The audit with its breaches: shares above the most, or below the least, that are allowed."""
     shares = {
-        "user errors": (audit.user_errors, allowed.user_errors),
-        "leaks": (audit.reasons["leak"], allowed.leaks),
-        "contradictions": (audit.reasons["contradiction"], allowed.contradictions),
-        "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
+        "user errors": (audit.user_errors, 0.05),  # the user left its role
+        "leaks": (audit.reasons["leak"], 0.01),
+        "contradictions": (audit.reasons["contradiction"], 0.02),
+        "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), 0.02),
     }
     breaches = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
     least = {
-        "end well": (audit.success, allowed.success),
+        "end well": (audit.success, 0.9),
         "wishes opened on topic": (audit.on_topic, allowed.on_topic),
-        "distinct utterances": (audit.distinct, allowed.distinct),
+        "distinct utterances": (audit.distinct, 0.5),
     }
     breaches += [
         f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
@@ -265,8 +266,8 @@ def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
         if ours and abs(ours.share - theirs.share) > allowed.behaviour_gap:
             what = f"{name.replace('_', ' ')}: {ours.share:.1%} of utterances, {theirs.share:.1%} in the dataset"
             breaches.append(f"{what}, further apart than {allowed.behaviour_gap:.1%}")
-    if (p90 := audit.length.get("p90", 0)) > allowed.words:
-        breaches.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
+    if (p90 := audit.length.get("p90", 0)) > MOST_WORDS:
+        breaches.append(f"words: nine in ten up to {p90:g}, over {MOST_WORDS}")
     return replace(audit, breaches=tuple(breaches))
 
 

@@ -41,7 +41,6 @@ class TinyConfig(Model):
     intermediate_size: int = Field(384, ge=1, description="Width of the feed-forward layers.")
     vocab_size: int = Field(4096, description="Most tokens of the vocabulary; the data decides how many are used.")
     max_positions: int = Field(2048, ge=1, description="Longest sequence, in tokens.")
-    rope_theta: float = Field(10000.0, description="Base of the rotary position embeddings.")
     phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
     words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
     split: Literal["words", "apart", "gpt2"] = Field(
@@ -136,7 +135,7 @@ def make_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausal
             num_key_value_heads=config.kv_heads,
             head_dim=config.head_dim,
             max_position_embeddings=config.max_positions,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
             tie_word_embeddings=True,
             bos_token_id=None,
             eos_token_id=2,

@@ -313,7 +313,7 @@ def test_a_key_in_the_address_is_refused_and_not_repeated(url):
 
 
 def test_what_an_audit_lets_pass_changes_nothing_that_is_asked():
-    one, other = (UserSettings(kind="llm", model="m", url="http://a", audit={"leaks": share}) for share in (0.1, 0.2))
+    one, other = (UserSettings(kind="llm", model="m", url="http://a", audit={"on_topic": share}) for share in (0.1, 0.2))
     assert one.asked == other.asked
 
 
