@@ -11,7 +11,7 @@ from envs.documents.checking import problems, validate
 from envs.documents.document import Document, InputError, KeyPath
 from envs.documents.json_file import read_json
 from envs.documents.sources import refuse_unwritable
-from envs.documents.trouble import in_words, naming, near_names, near_path, system_error
+from envs.documents.trouble import as_input_error, naming, near_names, near_path, system_error
 from envs.documents.writing import ready_to_write, remove_unfinished, write_atomic
 from envs.documents.yaml_file import read_yaml
 
@@ -19,7 +19,7 @@ __all__ = [
     "Document",
     "InputError",
     "KeyPath",
-    "in_words",
+    "as_input_error",
     "naming",
     "near_names",
     "near_path",

@@ -58,7 +58,7 @@ def system_error(error: BaseException | None) -> OSError | None:
     return None
 
 
-def in_words(error: OSError) -> InputError:
+def as_input_error(error: OSError) -> InputError:
     """The error as a message for people. An error without a number (libraries raise such) speaks for itself."""
     where = os.fsdecode(error.filename2 or error.filename or "")
     if isinstance(error, FileNotFoundError) and where:

@@ -19,7 +19,7 @@ from envs.homeenv.state.rules import Action, Rule
 from envs.homeenv.state.state import HomeState, bound
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.cron import next_time, read_cron
-from envs.homeenv.values.types import shown, whole_characters
+from envs.homeenv.values.types import quoted, whole_characters
 
 TIME_CRON = re.compile(r"time_cron\s*={1,2}(.+)$")
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
@@ -77,7 +77,7 @@ def refuse_never(rule: Rule, home: HomeState) -> None:
     """Raise `Refused` for a rule whose cron line is never due: its day or its year does not come."""
     if rule.cron is not None and rule.due is None:
         today = datetime.fromtimestamp(home.clock, UTC).date()
-        raise Refused("out_of_range", f"{shown(rule.cron)} is never due from {today} on: give a day and a year that come")
+        raise Refused("out_of_range", f"{quoted(rule.cron)} is never due from {today} on: give a day and a year that come")
 
 
 def restored_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
@@ -94,19 +94,19 @@ def restored_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Ma
     if rule.cron is not None:
         read_cron(rule.cron)
     if not rule.actions or not rule.id or (not rule.timed and condition is None):
-        raise Refused("missing_argument", f"automation {shown(rule.id)} needs an id, an action, and a condition or a time")
+        raise Refused("missing_argument", f"automation {quoted(rule.id)} needs an id, an action, and a condition or a time")
     if (rule.cron is not None and rule.at is not None) or (rule.timed and rule.hold):
-        raise Refused("wrong_type", f"automation {shown(rule.id)} may have only one of cron, at and hold")
+        raise Refused("wrong_type", f"automation {quoted(rule.id)} may have only one of cron, at and hold")
     if rule.timed and rule.given is not None:
         raise Refused(
-            "wrong_type", f"automation {shown(rule.id)} acts at a time: write its condition as `when`, not as `given`"
+            "wrong_type", f"automation {quoted(rule.id)} acts at a time: write its condition as `when`, not as `given`"
         )
     _seconds("hold_seconds", rule.hold)
     whole_characters(rule.title)
     over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
         what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
-        raise Refused("out_of_range", f"automation {shown(rule.id)}: {what}")
+        raise Refused("out_of_range", f"automation {quoted(rule.id)}: {what}")
     return armed(rule, home) if rule.held is None else rule
 
 
@@ -150,7 +150,7 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise Refused("wrong_type", "the arguments of an action are an object")
     if did not in plan.by_did:
-        raise Refused("unknown_device", f"there is no device {shown(did)}")
+        raise Refused("unknown_device", f"there is no device {quoted(did)}")
     if (did, locator) not in plan.services:
         known = ", ".join(plan.by_did[did].spec.service_index) or "no services"
         raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")
@@ -179,5 +179,5 @@ def _text(condition: Any) -> str:
 def _seconds(name: str, value: float) -> int:
     """A number of seconds as an int; JSON may have written it as 5.0. Raises `Refused` if it is out of range."""
     if not 0 <= value <= LONGEST_WAIT:
-        raise Refused("out_of_range", f"{name} is {shown(value)}; nothing waits longer than {LONGEST_WAIT} seconds")
+        raise Refused("out_of_range", f"{name} is {quoted(value)}; nothing waits longer than {LONGEST_WAIT} seconds")
     return int(value)

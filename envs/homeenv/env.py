@@ -23,7 +23,7 @@ from envs.homeenv.state.clock import settle
 from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.spaces import AnyText, ToolCalls
 from envs.world import Action, World, arguments_in, excess_of
 
@@ -145,10 +145,10 @@ class HomeEnv(World, gym.Env[str, Action]):
             return RunResult("", Refused("size_limit", excess))
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None and self._missing is not None:
-            return self._missing(name if isinstance(name, str) else shown(name))
+            return self._missing(name if isinstance(name, str) else quoted(name))
         if tool is None:
             known = ", ".join(self._toolset)
-            return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
+            return RunResult("", Refused("unknown_tool", f"there is no tool {quoted(name)} (there is {known})"))
         if excess := excess_of(action):
             return RunResult("", Refused("size_limit", excess))
         result = tool.run(self.engine.home, arguments_in(action), self._granted())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.personalhome.checking import check, validator_of
 from envs.personalhome.rules import Refused
 from envs.personalhome.state import HouseholdState
@@ -38,7 +38,7 @@ def call(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plan
     tools = {tool.name: tool for tool in offered(state, in_plans)}
     tool = tools.get(name) if isinstance(name, str) else None
     if tool is None:
-        raise Refused("unknown_tool", f"there is no tool {shown(name)} (there is {', '.join(tools)})")
+        raise Refused("unknown_tool", f"there is no tool {quoted(name)} (there is {', '.join(tools)})")
     check(tool, _validator(tool.name), arguments)
     draft = state.fork()
     draft.shown = ()

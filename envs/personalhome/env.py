@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.personalhome.calls import call, offered
 from envs.personalhome.checking import schema_of
 from envs.personalhome.state import HouseholdState
@@ -75,7 +75,7 @@ class PersonalHome(World):
                 raise Refused("size_limit", excess)
             if name not in (known := [tool.name for tool in self._offered()]):
                 said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
-                raise Refused("unknown_tool", f"there is no tool {shown(name)}; {said}")
+                raise Refused("unknown_tool", f"there is no tool {quoted(name)}; {said}")
             observation = observed(call(self.state, name, given, in_plans=False))
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envs.homeenv.values import audit
-from envs.homeenv.values.types import clip, shown
+from envs.homeenv.values.types import clip, quoted
 
 RULES: dict[str, str] = audit.RULES | {
     "unknown_household": "the call is about another household",
@@ -29,4 +29,4 @@ class Refused(audit.Refused):
 
 def unknown(rule: str, what: str, given: str, known: Iterable[str]) -> Refused:
     """The refusal of an unknown name: it quotes the name and lists the known ones."""
-    return Refused(rule, f"there is no {what} {shown(given)} (there is {clip(', '.join(known), 600) or 'none'})")
+    return Refused(rule, f"there is no {what} {quoted(given)} (there is {clip(', '.join(known), 600) or 'none'})")

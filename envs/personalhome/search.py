@@ -28,7 +28,7 @@ _EMPTY = frozenset(
 )
 
 
-def words(text: str) -> list[str]:
+def search_terms(text: str) -> list[str]:
     """The words by which a text is found, in order, without words that say nothing.
 
     English words lose their case and endings: `Baking`, `bakes` and `bake` are one word. A run of Chinese gives its
@@ -56,7 +56,7 @@ def _stem(word: str) -> str:
 
 def bm25(query: str, texts: Sequence[str]) -> list[int]:
     """The indices of the texts that share a word with `query`, best first. It is a `Rank`."""
-    asked = words(query)
+    asked = search_terms(query)
     if not asked or not texts:
         return []
     index, held = _index(tuple(texts))
@@ -69,7 +69,7 @@ def bm25(query: str, texts: Sequence[str]) -> list[int]:
 def _index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
     from rank_bm25 import BM25Plus  # imported at the first search, because it loads numpy
 
-    split = [words(text) for text in texts]
+    split = [search_terms(text) for text in texts]
     return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
 
 

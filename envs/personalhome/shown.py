@@ -120,7 +120,7 @@ def owned_shown(device: Device) -> Plain:
 
 def device_shown(device: Device, state: HouseholdState) -> Plain:
     """An appliance or a sensor with its values by attribute."""
-    return {**owned_shown(device), "state": plain(state.values(device.did))}
+    return {**owned_shown(device), "state": json_value(state.values(device.did))}
 
 
 def weather_shown(state: HouseholdState) -> Plain:
@@ -129,11 +129,11 @@ def weather_shown(state: HouseholdState) -> Plain:
     return {"outdoor": _air_shown(weather.outdoor, words), "indoor": _air_shown(weather.indoor, words)}
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A device's value as JSON returns it, with lists in place of tuples."""
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: json_value(part) for key, part in value.items()}
+    return [json_value(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _air_shown(air: Outdoor | Indoor, words: Words) -> dict[str, str | float]:

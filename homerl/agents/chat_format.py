@@ -55,7 +55,7 @@ def format_of(tokenizer: Any) -> ChatFormat:
 def _format(tokenizer: Any, template: str) -> ChatFormat:
     heard, asked = (rendered(tokenizer, [USER], add_generation_prompt=add) for add in (False, True))
     opening = asked.removeprefix(heard)
-    if not (is_ours(template) and asked.startswith(heard) and speech.read(f"{opening}Yes").words.endswith("Yes")):
+    if not (is_ours(template) and asked.startswith(heard) and speech.parse_speech(f"{opening}Yes").words.endswith("Yes")):
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
     end, begin = tokenizer.eos_token, control_in(tokenizer, opening)
     ends = rendered(tokenizer, [USER, text_message("Yes")]).count(end)

@@ -97,7 +97,9 @@ def _taken(model: Any) -> set[str]:
     return set(inspect.signature(inner.forward).parameters)
 
 
-def read(model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[Held | None], pad: int, most: int) -> list[Held]:
+def prefill_caches(
+    model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[Held | None], pad: int, most: int
+) -> list[Held]:
     """The keys and values of prompts without their last tokens. `begun` is what is held of each; a pass over what is not
     takes at most `most` tokens, or one of each prompt.
     """

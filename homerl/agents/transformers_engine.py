@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, read, row_of
+from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, prefill_caches, row_of
 from homerl.agents.policy import Sample
 from homerl.play.beside import go_on, place, settled
 from homerl.workarounds.grouped_decoding import grouped
@@ -40,7 +40,7 @@ class TransformersEngine:
     On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
     """
 
-    prefill = 16_384  # most tokens of one forward pass over prompts
+    prefill_caches = 16_384  # most tokens of one forward pass over prompts
 
     def __init__(
         self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0,
@@ -179,7 +179,7 @@ class TransformersEngine:
         end, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         different = list(dict.fromkeys(map(tuple, prompts)))
         begun = {prompt: self.held.find(prompt, end) for prompt in different}
-        rows = dict(zip(different, read(self.model, different, list(begun.values()), pad, self.prefill)))
+        rows = dict(zip(different, prefill_caches(self.model, different, list(begun.values()), pad, self.prefill)))
         cache = joined(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
         return cache, begun
 

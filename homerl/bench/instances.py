@@ -9,7 +9,7 @@ from homerl.bench.runner import EpisodeSpec
 from homerl.bench.suites import suite_of, to_line
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.worlds.contract import Instance
-from homerl.worlds.registry import told, world_of
+from homerl.worlds.registry import with_behaviours, world_of
 
 
 class Instances:
@@ -29,7 +29,7 @@ class Instances:
         blueprint = instance.blueprint_for(self.setting)
         suite = suite_of(instance.id, world_of(blueprint))
         return EpisodeSpec(
-            told(blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}), self.behaviours),
+            with_behaviours(blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}), self.behaviours),
             instance.limits_for(self.setting),
             {name: getattr(instance, name) for name in suite.labels} | {"run": run},
         )

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envs.model import Model
-from homerl.bench.suites import named, refuse_text, setting_of, shipped_file, suite_behind
+from homerl.bench.suites import find_suite, refuse_text, setting_of, shipped_file, suite_behind
 from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
@@ -69,7 +69,7 @@ class SuiteSettings(Model):
         if name not in suites():
             known = ", ".join(suites())
             raise ValueError(f"there is no benchmark and no file '{name}' (there is {known})")
-        shipped_file(named(name))
+        shipped_file(find_suite(name))
         return name
 
     @field_validator("setting")

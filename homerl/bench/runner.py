@@ -33,7 +33,7 @@ from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
 from homerl.processes.interrupts import stoppable
 from homerl.terminal.endings import INTERRUPTED, Stopped
-from homerl.worlds.registry import begin, make_blueprint, told, world_of
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
 RETRIES = 2
 AGAIN = "the same command goes on from here (bench run: with --resume)"
@@ -74,7 +74,7 @@ class Heldout:
     def __getitem__(self, index: int) -> EpisodeSpec:
         recipe = self.suite.recipe
         made = make_blueprint(recipe, "heldout", self.suite.first_seed + index)
-        blueprint = told(made, self.suite.user.behaviours, recipe)
+        blueprint = with_behaviours(made, self.suite.user.behaviours, recipe)
         return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
 
     def told_by(self, behaviours: Behaviours) -> Heldout:

@@ -25,7 +25,7 @@ SEED = 2026  # seed of the shipped suites
 REBUILD = "build the suite again: homerl bench build"
 
 
-def named(name: str) -> Suite:
+def find_suite(name: str) -> Suite:
     """The suite with this name, or the first suite of the world with this name; `InputError` with the known names."""
     if name in suites():
         return suites()[name][1]
@@ -36,7 +36,7 @@ def named(name: str) -> Suite:
 
 def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
     """The suite with this name, made for the given home files, tools and prompt. `InputError` if it takes none."""
-    suite = named(name)
+    suite = find_suite(name)
     given = [option for option, value in (("--homes", homes), ("--toolset", toolset), ("--prompt", prompt)) if value]
     if not given:
         return suite
@@ -135,7 +135,7 @@ def read_suite(source: str) -> list[Any]:
 def _lines_of(source: str) -> tuple[Path, list[str]]:
     path = Path(source)
     if not path.is_file():
-        path = shipped_file(named(source))
+        path = shipped_file(find_suite(source))
     data = path.read_bytes()
     data = lzma.decompress(data) if path.suffix == ".xz" else data
     name = path.name.removesuffix(".xz")

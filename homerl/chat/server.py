@@ -146,10 +146,10 @@ class Page:
             async with aclosing(self.session.say(sentence)) as events:
                 async for event in events:
                     home = {"home": self._home()} if isinstance(event, Did) and event.changes else {}
-                    lines.put_nowait(_line({"event": plain(event)} | home))
+                    lines.put_nowait(_line({"event": event_data(event)} | home))
         except Exception as error:  # of the model's program: the talk goes on
             logging.getLogger(__name__).exception("an answer broke off")
-            lines.put_nowait(_line({"event": plain(Note(f"no answer: {error}"))}))
+            lines.put_nowait(_line({"event": event_data(Note(f"no answer: {error}"))}))
         finally:
             lines.put_nowait(None)
 
@@ -169,10 +169,10 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    return {"sentence": turn.sentence, "events": [*map(plain, turn.events)]}
+    return {"sentence": turn.sentence, "events": [*map(event_data, turn.events)]}
 
 
-def plain(event: Event) -> dict[str, Any]:
+def event_data(event: Event) -> dict[str, Any]:
     """An event as the page's script reads it."""
     if not isinstance(event, Did):
         return {"note": event.text}

@@ -27,7 +27,7 @@ from homerl.play.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import SharedEndpoint
 from homerl.users.make import Users
 from homerl.worlds.contract import NoBlueprint
-from homerl.worlds.registry import make_blueprint, part_for, told, world_of
+from homerl.worlds.registry import make_blueprint, part_for, with_behaviours, world_of
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players
@@ -100,7 +100,7 @@ class Maker:
         Raises `NoBlueprint` and `InfraError`.
         """
         made, record = await self._written(index, dropped)
-        return told(made, self.config.user.behaviours, self.config.recipe_of(index)), record
+        return with_behaviours(made, self.config.user.behaviours, self.config.recipe_of(index)), record
 
     async def _written(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index

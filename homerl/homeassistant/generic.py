@@ -28,7 +28,7 @@ class Note(NamedTuple):
     why: str
 
 
-def named(theirs: str) -> str:
+def identifier(theirs: str) -> str:
     """A name that code can use."""
     name = re.sub(r"\W", "_", theirs, flags=re.ASCII).strip("_") or "x"
     name = f"x_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
@@ -53,7 +53,7 @@ def readings(entity: Entity, known: frozenset[str], notes: list[Note]) -> Iterat
             why = "it has no value now, so its type is not known" if value is None else "its value is nested"
             notes.append(Note(entity.entity_id, f"attribute {name}", why))
         else:
-            yield name, {"name": named(name), **typed, "nullable": True, "read_only": True}
+            yield name, {"name": identifier(name), **typed, "nullable": True, "read_only": True}
 
 
 def _typed(value: Any) -> Typed | None:
@@ -89,12 +89,12 @@ def service(
             if said.get("required"):
                 return None
             continue
-        made = {"name": named(field), **limited(typed, field, entity)}
+        made = {"name": identifier(field), **limited(typed, field, entity)}
         arguments.append(made if said.get("required") else made | {"required": False})
     code = list(_code(name, arguments, attributes))
     if not code:
         notes.append(Note(entity.entity_id, f"service {full}", "what it changes is not known, so here it changes nothing"))
-    made = {"name": named(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
+    made = {"name": identifier(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
     return made | ({"arguments": arguments} if arguments else {})
 
 

@@ -25,7 +25,7 @@ from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of, switched_on
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
-from homerl.homeassistant.generic import Note, named, readings, service, state_of
+from homerl.homeassistant.generic import Note, identifier, readings, service, state_of
 from homerl.homeassistant.lights import WHITE, modes_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, rechosen, restarted
@@ -165,9 +165,9 @@ def _lacking(entity: Entity, forms: Forms, services: Mapping[str, Any]) -> Itera
         return  # a colour can be told in one way here, and in several there
     for full in entity.services:
         domain, _, name = full.partition(".")
-        known = {argument["name"] for argument in services.get(named(name), {}).get("arguments", ())}
+        known = {argument["name"] for argument in services.get(identifier(name), {}).get("arguments", ())}
         told = [field for field, _ in fields(forms.get(domain, {}).get(name, {}), entity.attributes)]
-        if lost := [field for field in told if field in entity.attributes and named(field) not in known]:
+        if lost := [field for field in told if field in entity.attributes and identifier(field) not in known]:
             yield Note(entity.entity_id, f"service {full}", f"it does not set {', '.join(lost)} here")
 
 
@@ -296,7 +296,7 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 def _link(entity: Entity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
     """The names there that differ from ours. Names of services and arguments of Home Assistant are those of code."""
-    offered = {named(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")}
+    offered = {identifier(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")}
     differing = {ours: full for ours, full in offered.items() if ours in services and full != f"{entity.domain}.{ours}"}
     return Link(aliases=entity.aliases, attributes=attributes, services=differing)
 

@@ -200,15 +200,15 @@ def retry_after(error: Exception) -> float | None:
         return None
 
 
-def in_words(error: BaseException, key: str = "") -> str:
+def describe_error(error: BaseException, key: str = "") -> str:
     """The error as text for people, with the server's reason. The `key` with which it was asked is left out."""
     reason = reason_of(_said(error), key)
     if isinstance(error, ErrorAnswer):
         return f"the server says: {reason}"
-    return f"{kind_of(error)}: {reason}" if reason else kind_of(error)
+    return f"{error_kind(error)}: {reason}" if reason else error_kind(error)
 
 
-def kind_of(error: BaseException) -> str:
+def error_kind(error: BaseException) -> str:
     """The error as text without the server's reason, for counting."""
     if isinstance(error, FAILED):
         return f"status {error.status_code}"

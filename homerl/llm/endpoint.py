@@ -137,7 +137,7 @@ class Endpoint:
     async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
         from openai import OpenAIError
 
-        from homerl.llm.completions import in_words, is_away, is_passing, kind_of
+        from homerl.llm.completions import describe_error, error_kind, is_away, is_passing
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
@@ -149,7 +149,7 @@ class Endpoint:
             try:
                 return await self._ask(replica, path, body, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
-                fault, sort = in_words(error, os.environ.get(self.key, "")), kind_of(error)
+                fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
                 if not is_passing(error):
                     replica.fine()
                     self._heard = self.clock()

@@ -27,7 +27,7 @@ def template(path: Path, **filters: Callable[..., Any]) -> Template:
         loader=FileSystemLoader([path.parent, HERE]), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"words": words, "breakable": breakable, **filters}
+    environment.filters |= {"words": spaced, "breakable": breakable, **filters}
     return environment.get_template(path.name)
 
 
@@ -38,7 +38,7 @@ def page_of(source: Path, out: Path | None) -> Path:
     return out or source.with_suffix(".html")
 
 
-def words(text: Any) -> str:
+def spaced(text: Any) -> str:
     """An identifier as words."""
     return str(text).replace("_", " ")
 

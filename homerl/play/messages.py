@@ -122,7 +122,7 @@ def words_of(message: Message, *, one_answer: bool = False, json_answers: bool =
     """
     content = message.get("content") or ""
     if not one_answer:
-        return _words(speech.read(content, bare=not json_answers).words)
+        return _words(speech.parse_speech(content, bare=not json_answers).words)
     answer, _ = json_answer(content)
     text = (answer or {}).get("response")
     said = _words(text if isinstance(text, str) else "")
@@ -188,7 +188,7 @@ def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> tup
     an answer in words.
     """
     text = text.strip()
-    said = speech.read(text, tools, bare=not json_answers)
+    said = speech.parse_speech(text, tools, bare=not json_answers)
     thought = {THOUGHT: said.thought} if said.thought else {}
     if said.malformed:
         return {"role": "assistant", "content": speech.unthought(text), **thought}, said.malformed

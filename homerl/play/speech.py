@@ -131,7 +131,7 @@ class Speech:
     malformed: str | None = None
 
 
-def read(text: str, tools: Tools = (), bare: bool = True) -> Speech:
+def parse_speech(text: str, tools: Tools = (), bare: bool = True) -> Speech:
     """Take a text apart. `bare` reads calls without marks too; it is off where an answer may be JSON.
 
     The `tools` tell which parameters are texts, in forms that do not tell numbers from texts.

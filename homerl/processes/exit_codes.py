@@ -20,7 +20,7 @@ def tell(code: int) -> None:
             file.write(str(code))
 
 
-def told(path: Path, code: int) -> int:
+def reported_code(path: Path, code: int) -> int:
     """The code that a run wrote into the file, else `code`. The file is removed."""
     try:
         return int(path.read_text(encoding="utf-8") or code)

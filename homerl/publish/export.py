@@ -21,7 +21,7 @@ from homerl.play.messages import plain_template
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.license import license_for
-from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, shown
+from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, world_card
 from homerl.publish.ollama import modelfile
 from homerl.publish.private import without_files
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
@@ -271,7 +271,7 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     tokenizer.chat_template = plain_template(tokenizer.chat_template)
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
-    answer = answered(model, tokenizer, shown(facts))
+    answer = answered(model, tokenizer, world_card(facts))
     own = tokenizer.chat_template.startswith(OWN)
     write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, own))
     known = {"homerl": __version__} | asdict(facts)

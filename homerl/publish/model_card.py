@@ -191,14 +191,14 @@ def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, 
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
         license=facts.license,
-        language=shown(facts).language,
+        language=world_card(facts).language,
         base_model=facts.base,
         tags=["homerl", "smart-home", "agent", "tool-use", *stages],
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
     sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, own) if text]
-    acts = "in one JSON answer to each request" if shown(facts).one_answer else "by calling tools"
+    acts = "in one JSON answer to each request" if world_card(facts).one_answer else "by calling tools"
     filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
 
@@ -262,7 +262,7 @@ def _percent(share: float | None) -> str:
 
 
 def _use(facts: Facts, adapter: bool) -> str:
-    card = shown(facts)
+    card = world_card(facts)
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
     return USE.format(
@@ -278,7 +278,7 @@ def _use(facts: Facts, adapter: bool) -> str:
     )
 
 
-def shown(facts: Facts) -> Card:
+def world_card(facts: Facts) -> Card:
     """What the card shows of the world that the model was last trained on; of a mixture, of its first part."""
     played = parts_in(facts.played)[0]
     return world_of(played).card(played)
@@ -288,7 +288,7 @@ def _serve(facts: Facts, adapter: bool, own: bool) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
     parser, calls = ("PARSER", OWN_CALLS) if own else ("hermes", CALLS)
-    answers = ONE_ANSWER if shown(facts).one_answer else calls
+    answers = ONE_ANSWER if world_card(facts).one_answer else calls
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
 
 

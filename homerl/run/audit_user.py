@@ -36,9 +36,9 @@ from homerl.train.recipe import RLVESections
 from homerl.users.dialogues import read_dialogues
 from homerl.users.make import Users, user_factory
 from homerl.users.rates import Rate, rates, rates_in
-from homerl.users.signs import shown
+from homerl.users.signs import detect_behaviours
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, told, world_of, worlds_in
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource
 
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
@@ -142,7 +142,7 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
     with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
         made = (make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count))
-        blueprints = [told(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
+        blueprints = [with_behaviours(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
     report = with_breaches(replace(audit_of(played, users.usage()), people=people), setup.user.audit)
     rows = [asdict(row) | {"outcome": str(row.outcome), "behaviours": [*map(sorted, row.behaviours)]} for row in played]
@@ -169,7 +169,7 @@ async def play_all(
             (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"])
             for m in end.messages[opening:]
         ]
-        behaviours = tuple(shown(spoken, blueprint.language))
+        behaviours = tuple(detect_behaviours(spoken, blueprint.language))
         return AuditedEpisode(blueprint.id, end.outcome, reason, tuple(user.said), topics, behaviours)
 
     return list(await asyncio.gather(*map(one, blueprints)))

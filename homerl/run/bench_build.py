@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from envs.documents import remove_unfinished
-from homerl.bench.suites import SEED, is_shipped, named, write_suite
+from homerl.bench.suites import SEED, find_suite, is_shipped, write_suite
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite
@@ -34,7 +34,7 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
 
 def found_or_built(suite: str, folder: Path) -> str:
     """What to read a suite from: its file, its name if it is shipped, else what is built in a folder, unless it is there."""
-    if Path(suite).is_file() or is_shipped(named(suite)):
+    if Path(suite).is_file() or is_shipped(find_suite(suite)):
         return suite
-    path = folder / f"{named(suite).name}.jsonl"
-    return str(path if path.exists() else build_suite(named(suite), folder))
+    path = folder / f"{find_suite(suite).name}.jsonl"
+    return str(path if path.exists() else build_suite(find_suite(suite), folder))

@@ -19,7 +19,7 @@ from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import named, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
+from homerl.bench.suites import find_suite, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.llm.settings import refuse_secret
@@ -161,7 +161,7 @@ def prepared(settings: BenchRun) -> Prepared:
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
     source = settings.suite
-    world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
+    world, suite = suite_behind(source) if Path(source).is_file() else suites()[find_suite(source).name]
     setting = setting_of(suite, settings.setting, "--setting")
     refuse_unfit(settings, world, suite, setting)
     local = not (settings.is_served or settings.model in world.baselines)
@@ -202,7 +202,7 @@ def limited(found: list[Any], limit: int | None) -> list[Any]:
 
 
 def _released(settings: BenchRun) -> list[Any]:
-    instances = named(settings.suite).read_files(settings.episodes, settings.mended)
+    instances = find_suite(settings.suite).read_files(settings.episodes, settings.mended)
     if instances is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     return instances

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from envs.documents import write_atomic
-from homerl.processes.exit_codes import TOLD, told
+from homerl.processes.exit_codes import TOLD, reported_code
 from homerl.processes.lifetime import PARENT
 from homerl.terminal.endings import Stopped
 
@@ -61,7 +61,7 @@ class Child:
 
     def check(self) -> None:
         """Raise `StageFailed` if the process failed."""
-        if code := told(code_path(self.path), self.process.returncode):
+        if code := reported_code(code_path(self.path), self.process.returncode):
             raise StageFailed(
                 f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
                 f"see {self.log or 'its message above'}; the same command goes on from here",

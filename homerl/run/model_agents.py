@@ -209,7 +209,7 @@ def served_model(url: str) -> str:
     """The name of a server's only model. `InputError` if the server has several, or does not say."""
     from openai import APIStatusError, OpenAI, OpenAIError
 
-    from homerl.llm.completions import in_words
+    from homerl.llm.completions import describe_error
     from homerl.llm.endpoint import UNREADABLE, secret
     from homerl.llm.reasons import reason_of
 
@@ -218,11 +218,11 @@ def served_model(url: str) -> str:
         names = [model.id for model in listed]
     except APIStatusError as error:
         keyed = error.status_code in (401, 403)
-        what = f"the server {'refuses the key' if keyed else 'lists no models'} ({in_words(error, secret())})"
+        what = f"the server {'refuses the key' if keyed else 'lists no models'} ({describe_error(error, secret())})"
         remedy = "export OPENAI_API_KEY=..., the key that it wants" if keyed else "the address ends in /v1"
         raise InputError(what, url, remedy) from None
     except (OpenAIError, ValueError, *UNREADABLE) as error:
-        what = f"the server does not answer ({in_words(error, secret())})"
+        what = f"the server does not answer ({describe_error(error, secret())})"
         raise InputError(what, url, "is it running? the address ends in /v1") from None
     if not names and (why := reason_of(listed.model_extra, secret())):
         raise InputError(f"the server lists no models: {why}", url, "the address ends in /v1")

@@ -38,7 +38,7 @@ def unfinished(found: Sequence[Stage]) -> list[Stage]:
             raise InputError(
                 f"{made} was made from what is to be made again",
                 before["out"],
-                f"choose another --out, or delete {in_words(folders(after(before, found)))} too",
+                f"choose another --out, or delete {joined_paths(folders(downstream(before, found)))} too",
             )
         if before or not is_done(stage, product, found):
             todo.append((stage, product))
@@ -54,10 +54,12 @@ def is_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] = ()) -
         return False
     path = stage_recipe_path(stage)
     if path.exists() and not made_by(read_yaml(path).data, stage):
-        remedy = f"choose another --out, or delete {in_words(folders([stage, *after(stage, found)]))} to make it again"
+        remedy = (
+            f"choose another --out, or delete {joined_paths(folders([stage, *downstream(stage, found)]))} to make it again"
+        )
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     if stage["run"] == "synth":
-        used = any(stage_recipe_path(later).exists() for later in after(stage, found))
+        used = any(stage_recipe_path(later).exists() for later in downstream(stage, found))
         return bool(kept(product)) and (used or not lost(product))  # earlier versions trained on what was there
     return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage))
 
@@ -97,7 +99,7 @@ def reads(stage: dict[str, Any], before: dict[str, Any]) -> bool:
     return any(Path(before["out"]) in (path, *path.parents) for path in used)
 
 
-def after(stage: dict[str, Any], found: Sequence[Stage]) -> list[dict[str, Any]]:
+def downstream(stage: dict[str, Any], found: Sequence[Stage]) -> list[dict[str, Any]]:
     """The stages that use what a stage makes, or what these make from it."""
     reached = [stage]
     for other, _ in found:
@@ -119,7 +121,7 @@ def folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
     return [path for path in named if path.exists() and not any(other in path.parents for other in named)]
 
 
-def in_words(paths: Sequence[Path]) -> str:
+def joined_paths(paths: Sequence[Path]) -> str:
     """The paths as a part of a sentence."""
     return " and ".join(map(str, paths))
 

@@ -35,7 +35,7 @@ from homerl.run.rehearsal import Source, sources
 from homerl.train.model import ModelSettings
 from homerl.train.refusals import is_adapter
 from homerl.train.tiny import tokenizer_from
-from homerl.worlds.registry import begin, make_blueprint, told, world_of
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
 BLUEPRINTS, LEAST = 64, 4  # that are measured of all sources together, and of each at least
 CLOSE = 0.9  # of a limit, above which other dialogues may exceed it
@@ -105,7 +105,7 @@ def _openings(source: Source, count: int) -> Iterator[Opened]:
             blueprint = make_blueprint(source.recipe, source.split, source.first + number * source.count // count)
         except InputError:  # the world drew too many candidates that it had to drop
             continue
-        episode = begin(told(blueprint, source.behaviours, source.recipe), source.limits)
+        episode = begin(with_behaviours(blueprint, source.behaviours, source.recipe), source.limits)
         world, user = world_of(blueprint), ScriptedUser(0)
         devices = world.count_devices(blueprint.model_dump(mode="json"))
         if user.name not in world.users:

@@ -147,7 +147,7 @@ class ModelServer:
     async def _chat(self, request: Request) -> Response:
         admit(request, self.address)
         body = await body_of(request)
-        asked = read(body)
+        asked = parse_request(body)
         observation = Observation("request", tuple(said.message for said in asked.messages), tuple(body.get("tools") or ()))
         most = self._most(asked)
         agent = self.model.agents(most, asked.temperature, asked.seed)()
@@ -166,7 +166,7 @@ class ModelServer:
         return min(most, self.model.engine.engine.longest or most)
 
 
-def read(body: Mapping[str, Any]) -> Asked:
+def parse_request(body: Mapping[str, Any]) -> Asked:
     """The request, or `BadRequest` with the first thing that is wrong with it."""
     try:
         json.dumps(body, ensure_ascii=False).encode()

@@ -26,7 +26,7 @@ SIGNS = {  # C0 but line break and tab, DEL, C1, and what embeds, overrides or i
 }
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """The text with a sign in place of each character that would act on a terminal."""
     return text.translate(SIGNS)
 
@@ -40,7 +40,7 @@ class PlainConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """What is written for something that is printed: tables and bars, too."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 class PlainRecord(logging.LogRecord):
@@ -48,7 +48,7 @@ class PlainRecord(logging.LogRecord):
 
     def getMessage(self) -> str:
         """The message with its arguments."""
-        return plain(super().getMessage())
+        return printable(super().getMessage())
 
 
 console = PlainConsole()
@@ -56,7 +56,7 @@ console = PlainConsole()
 
 def say(text: object, end: str = "\n") -> None:
     """Print a text as it is, whatever the width of the terminal: for data, and for lines that are whole."""
-    print(plain(str(text)), end=end, flush=True)
+    print(printable(str(text)), end=end, flush=True)
 
 
 def print_error(message: object) -> None:

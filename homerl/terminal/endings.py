@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from envs.documents import InputError, in_words, system_error
+from envs.documents import InputError, as_input_error, system_error
 from homerl.terminal.console import PlainRecord, print_error
 
 TRACEBACK = "HOMERL_TRACEBACK"
@@ -84,7 +84,7 @@ def ending(error: BaseException) -> Ending | None:
     if isinstance(error, KeyboardInterrupt):
         return Ending("stopped; start the same command again to go on", INTERRUPTED)
     if found := system_error(error):
-        return Ending(str(in_words(found)))
+        return Ending(str(as_input_error(found)))
     package = type(error).__module__.partition(".")[0]
     return Ending(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
 

@@ -18,7 +18,7 @@ from homerl.train.prefetch import Run
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
 from homerl.train.supply import RankContext, episode_metrics, hash_seed, part_metrics, rollout_summary
-from homerl.worlds.registry import make_blueprint, told
+from homerl.worlds.registry import make_blueprint, with_behaviours
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
@@ -41,7 +41,7 @@ class Evaluation:
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
         mine = list(seeds)[self.ranks.rank :: self.ranks.world_size]
         made = (make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine)
-        blueprints = [told(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
+        blueprints = [with_behaviours(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
         rows = self.ranks.gather([rollout_summary(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]

@@ -29,7 +29,7 @@ from homerl.train.credit.contract import CreditInput, Fork
 from homerl.train.engines.contract import TrainedEngine
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
-from homerl.worlds.registry import begin, make_blueprint, told
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours
 from homerl.worlds.sources import AnyBlueprintSource
 from rewards.composite import RewardWeights, step_rewards
 
@@ -190,4 +190,4 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
 
 def blueprint_of(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], Blueprint]:
     """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
-    return lru_cache(maxsize=1024)(lambda seed: told(make_blueprint(recipe, "train", seed), behaviours, recipe))
+    return lru_cache(maxsize=1024)(lambda seed: with_behaviours(make_blueprint(recipe, "train", seed), behaviours, recipe))

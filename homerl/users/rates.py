@@ -13,7 +13,7 @@ import numpy as np
 from homerl.measure.intervals import share_interval
 from homerl.play.course import BEHAVIOURS, Behaviour
 from homerl.users.dialogues import SpokenDialogue
-from homerl.users.signs import shown
+from homerl.users.signs import detect_behaviours
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,4 @@ def rates(utterances: Sequence[frozenset[Behaviour]]) -> dict[str, Rate]:
 def rates_in(dialogues: Sequence[SpokenDialogue]) -> dict[str, Rate]:
     """The rate of each behaviour in dialogues."""
     texts = (([(said.role, said.content or "") for said in one.messages], one.language) for one in dialogues)
-    return rates([behaviours for messages, language in texts for behaviours in shown(messages, language)])
+    return rates([behaviours for messages, language in texts for behaviours in detect_behaviours(messages, language)])

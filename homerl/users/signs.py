@@ -27,7 +27,7 @@ TOKEN = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")
 SAME = 0.5  # share of the words of a question that it has in common with the one before it
 
 
-def shown(messages: Messages, language: str) -> list[frozenset[Behaviour]]:
+def detect_behaviours(messages: Messages, language: str) -> list[frozenset[Behaviour]]:
     """The behaviours of each utterance of the user, in order."""
     signs = manner(language).signs
     spoken = [(role, text) for role, text in messages if role in ("user", "assistant") and text.strip()]

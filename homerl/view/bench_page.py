@@ -20,7 +20,7 @@ from homerl.play.trajectory import at_row, from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
 from homerl.view.glossary import glossary_of
-from homerl.view.page import readable
+from homerl.view.page import readable_dialogue
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
 
@@ -80,5 +80,5 @@ def entries(report: BenchReport) -> Iterator[Entry]:
         seen[kind] += 1
         if seen[kind] <= EACH:
             with at_row(f"{path}:{number}"):
-                dialogue = readable(from_row(row))
+                dialogue = readable_dialogue(from_row(row))
             yield Entry(dict(result), dialogue)

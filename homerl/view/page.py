@@ -52,8 +52,8 @@ def render(run: Run) -> str:
         difficulty=drawn(difficulty_figures(run.difficulties)),
         synthesis=list(synthesis(run.synthesis)),
         drops=drops(run.synthesis),
-        examples=[readable(trajectory) for trajectory in run.examples],
-        rollouts=[readable(trajectory) for trajectory in run.rollouts],
+        examples=[readable_dialogue(trajectory) for trajectory in run.examples],
+        rollouts=[readable_dialogue(trajectory) for trajectory in run.rollouts],
         commands=list(commands(run)),
     )
 
@@ -63,7 +63,7 @@ def world_in(run: Run) -> WorldAdapter:
     return world_of(run.examples[0].blueprint) if run.examples else default_world()
 
 
-def readable(trajectory: Trajectory) -> Dialogue:
+def readable_dialogue(trajectory: Trajectory) -> Dialogue:
     """A trajectory for reading, with its goals in words."""
     return dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
 

@@ -88,7 +88,7 @@ def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] |
     return take(split, seed) if take else world_of(source).make_blueprint(source, split, seed, dropped)
 
 
-def told(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
+def with_behaviours(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
     """The blueprint with its wishes told as the behaviours have it; `recipe` is what it was made from.
 
     Raises `InputError` if the people of its world tell all at once. In a mixture they do so, and others do not.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import SHOWN, ValueType, shown
+from envs.homeenv.values.types import SHOWN, ValueType, quoted
 
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 LEAVES = st.one_of(
@@ -176,7 +176,7 @@ def test_incoherent_types_are_refused(wrong):
 
 @given(VALUES)
 def test_quoted_values_are_short_and_hold_nothing_of_the_host(value):
-    assert len(shown(value)) <= SHOWN and " at 0x" not in shown(value)
+    assert len(quoted(value)) <= SHOWN and " at 0x" not in quoted(value)
 
 
 def test_numbers_too_long_to_print_are_refused_all_the_same():

@@ -22,10 +22,10 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
-from homerl.users.signs import shown
+from homerl.users.signs import detect_behaviours
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
-from homerl.worlds.registry import begin, make_blueprint, told, world_of
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
 FAMILIES = {"atomic": 4, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1}
 WORDINGS = {"clear": 1.0, "colloquial": 1.0}  # a noisy sentence may hold a correction that nobody labelled
@@ -35,7 +35,7 @@ RATES = Behaviours(disclosure=0.3, self_correction=0.2, change_of_mind=0.2, besi
 def labelled(language: str, split: str, seed: int, rates: Behaviours = RATES) -> dict[str, Any]:
     """One dialogue, whose user messages have their behaviours as labels."""
     recipe = BlueprintRecipe(home={"language": language}, families=FAMILIES, wordings=WORDINGS, toolset="smh")
-    blueprint = told(make_blueprint(recipe, split, seed), rates, recipe)
+    blueprint = with_behaviours(make_blueprint(recipe, split, seed), rates, recipe)
     episode = begin(blueprint, EpisodeLimits(turns=None))
     begins = len(episode.messages)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), seed)
@@ -112,7 +112,7 @@ def detected(language: str, count: int) -> dict[str, Detection]:
     pairs = []
     for seed in range(count):
         messages = labelled(language, "heldout", seed)["messages"]
-        found = shown([(m["role"], m["content"]) for m in messages], language)
+        found = detect_behaviours([(m["role"], m["content"]) for m in messages], language)
         labels = [frozenset(m["behaviours"]) for m in messages if m["role"] == "user"]
         pairs += zip(found, labels, strict=True)
     return detections(pairs)

@@ -29,7 +29,7 @@ from homerl.worlds.homeenv.blueprints.actions import after
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.blueprint import added_by
 from homerl.worlds.homeenv.blueprints.filters import first_failure
-from homerl.worlds.registry import begin, make_blueprint, restored, told, world_of
+from homerl.worlds.registry import begin, make_blueprint, restored, with_behaviours, world_of
 
 FAMILIES = {"atomic": 5, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1, "multi_turn": 1}
 ALL = Behaviours(disclosure=0.5, self_correction=0.2, change_of_mind=0.3, beside_the_point=1)
@@ -50,7 +50,7 @@ def changed(language, behaviour, count=COUNT, **more):
     """Blueprints in which some wish is told with the behaviour."""
     recipe = recipe_in(language, **more)
     for seed in range(count):
-        blueprint = told(make_blueprint(recipe, "train", seed), alone(behaviour), recipe)
+        blueprint = with_behaviours(make_blueprint(recipe, "train", seed), alone(behaviour), recipe)
         if any(i.aside if behaviour == "beside_the_point" else i.course for i in blueprint.intents):
             yield blueprint
 
@@ -101,7 +101,7 @@ def test_changed_blueprints_pass_the_filters_and_speak_the_sentences_of_their_sp
 def test_rates_are_shares_of_the_wishes_that_allow_the_behaviour():
     recipe = recipe_in(families={"atomic": 1}, intents=(1, 1))
     rates = Behaviours(disclosure=0.3, self_correction=0.3)
-    wishes = [told(make_blueprint(recipe, "train", s), rates, recipe).intents[0] for s in range(200)]
+    wishes = [with_behaviours(make_blueprint(recipe, "train", s), rates, recipe).intents[0] for s in range(200)]
     drawn = [wish.course[0].behaviour if wish.course else None for wish in wishes]
     assert 0.2 < drawn.count("disclosure") / 200 < 0.4
     assert 0.2 < drawn.count("self_correction") / 200 <= 0.4
@@ -109,7 +109,7 @@ def test_rates_are_shares_of_the_wishes_that_allow_the_behaviour():
 
 def test_without_rates_a_blueprint_and_its_bytes_are_as_before():
     blueprint = make_blueprint(recipe_in(), "train", 0)
-    assert told(blueprint, AT_ONCE) is blueprint
+    assert with_behaviours(blueprint, AT_ONCE) is blueprint
     assert not {"course", "aside"} & set().union(*(intent.keys() for intent in blueprint.model_dump()["intents"]))
     assert "behaviours" not in UserSettings().model_dump()
     assert "behaviours" not in SynthesisConfig().identity
@@ -124,8 +124,8 @@ def test_the_same_seed_gives_the_same_course():
 def test_the_rate_of_one_behaviour_does_not_change_who_shows_another():
     recipe = recipe_in(families={"ambiguous/slot_missing": 1})
     made = [make_blueprint(recipe, "train", seed) for seed in range(6)]
-    asides = [told(b, Behaviours(beside_the_point=0.5), recipe).intents[0].aside for b in made]
-    both = [told(b, Behaviours(beside_the_point=0.5, disclosure=1), recipe).intents[0].aside for b in made]
+    asides = [with_behaviours(b, Behaviours(beside_the_point=0.5), recipe).intents[0].aside for b in made]
+    both = [with_behaviours(b, Behaviours(beside_the_point=0.5, disclosure=1), recipe).intents[0].aside for b in made]
     assert asides == both and any(asides) and not all(asides)
 
 
@@ -180,7 +180,7 @@ def test_the_first_question_gets_an_answer_beside_the_point_and_the_second_one_a
 def test_a_corrected_wish_names_the_right_thing_last():
     recipe = recipe_in(families={"atomic": 1}, intents=(1, 1))
     for seed in range(20):
-        blueprint = told(make_blueprint(recipe, "train", seed), Behaviours(self_correction=1), recipe)
+        blueprint = with_behaviours(make_blueprint(recipe, "train", seed), Behaviours(self_correction=1), recipe)
         (wish,) = blueprint.intents
         assert [part.plan for part in wish.course] in ([], [()])
         assert added_by(blueprint).turns == 0
@@ -190,7 +190,7 @@ def test_a_corrected_wish_names_the_right_thing_last():
 def minds_changed(count=60, family="atomic", **more):
     recipe = recipe_in(families={family: 1}, intents=(1, 1), **more)
     for seed in range(count):
-        blueprint = told(make_blueprint(recipe, "train", seed), Behaviours(change_of_mind=1), recipe)
+        blueprint = with_behaviours(make_blueprint(recipe, "train", seed), Behaviours(change_of_mind=1), recipe)
         if blueprint.intents[0].course:
             yield make_blueprint(recipe, "train", seed), blueprint
 
@@ -254,7 +254,7 @@ def test_a_world_whose_people_tell_all_at_once_refuses_behaviours():
     recipe = SynthesisConfig(recipe={"world": "simuhome"}).recipe
     blueprint = make_blueprint(recipe, "train", 0)
     with pytest.raises(InputError, match="people tell all at once"):
-        told(blueprint, Behaviours(disclosure=0.1))
+        with_behaviours(blueprint, Behaviours(disclosure=0.1))
 
 
 def test_a_text_role_play_has_no_wishes_to_tell():

@@ -34,7 +34,7 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_bluepr
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 from homerl.worlds.homeenv.blueprints.goals import goals, goals_on_home
 from homerl.worlds.homeenv.language.known import grammar
-from homerl.worlds.registry import begin, told, world_of, worlds
+from homerl.worlds.registry import begin, with_behaviours, world_of, worlds
 from homerl.worlds.simuhome.agents import FixedAnswerAgent, acting_message, calls_in, expert_plan
 from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
@@ -232,7 +232,7 @@ def test_one_answer_speaks_in_its_json():
 
 def test_a_claim_before_a_wish_is_told_in_full_is_not_false():
     recipe = BlueprintRecipe(families={"atomic": 1}, intents=(1, 1), toolset="smh")
-    every = (told(make_blueprint(recipe, "train", seed), Behaviours(disclosure=1), recipe) for seed in range(40))
+    every = (with_behaviours(make_blueprint(recipe, "train", seed), Behaviours(disclosure=1), recipe) for seed in range(40))
     trajectory = played(next(one for one in every if len(one.intents[0].course) == 2), "Done.")
     assert len(trajectory.turns()) == 2 and count(trajectory) == 1
 

@@ -24,7 +24,7 @@ from homerl.train.balance import LEAST, Balance
 from homerl.train.curriculum import Curriculum
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVERecipe
 from homerl.train.supply import part_metrics
-from homerl.worlds.registry import make_blueprint, part_for, told, world_of, worlds_in
+from homerl.worlds.registry import make_blueprint, part_for, with_behaviours, world_of, worlds_in
 
 HOME = {"families": {"atomic": 1}, "home": {"devices": [3, 4]}, "intents": [1, 1]}
 MIXED = {
@@ -59,7 +59,7 @@ def test_a_blueprint_of_a_mixture_is_that_of_its_part():
 def test_the_people_of_a_mixture_behave_where_their_world_lets_them():
     mixture, behaviours = source().recipe, Behaviours(disclosure=1.0)
     made = [make_blueprint(mixture, "train", seed) for seed in range(30)]
-    changed = {world_of(b).name for b in made if told(b, behaviours, mixture) != b}
+    changed = {world_of(b).name for b in made if with_behaviours(b, behaviours, mixture) != b}
     assert changed == {"homeenv"} and any(world_of(b).name == "simuhome" for b in made)
 
 

@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionMessage
 from homerl.llm.agent import as_sent, reply_of
 from homerl.play.messages import JSON_ANSWERS, THOUGHT, parse_reply, read_reply, words_of
 from homerl.play.observation import Observation
-from homerl.play.speech import CALLS, THOUGHTS, read, unthought, without_thoughts
+from homerl.play.speech import CALLS, THOUGHTS, parse_speech, unthought, without_thoughts
 from homerl.worlds.simuhome.react_agent import react_reply
 
 TOOLS = [
@@ -269,7 +269,7 @@ TEXTS = st.lists(st.sampled_from(MARKS) | st.text(max_size=8), max_size=8).map("
 @given(TEXTS)
 def test_any_text_is_taken_apart(text):
     for bare in (True, False):
-        said = read(text, TOOLS, bare)
+        said = parse_speech(text, TOOLS, bare)
         assert not (said.calls and said.malformed) and "</think>" not in said.words and "<tool_call>" not in said.words
         json.dumps(said.calls, ensure_ascii=False).encode()
     message, malformed = parse_reply(text)

@@ -23,7 +23,7 @@ from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.run.robustness import TOLD_AT_ONCE, Chosen, compared, run_robustness
 from homerl.users.dialogues import read_dialogues
 from homerl.users.rates import rates, rates_in
-from homerl.users.signs import shown
+from homerl.users.signs import detect_behaviours
 
 PEOPLE = Path(__file__).parent / "dialogues.jsonl"
 
@@ -67,7 +67,7 @@ def texts(dialogue: str) -> list[tuple[str, str]]:
     ],
 )
 def test_words_show_behaviours(dialogue, behaviours):
-    assert shown(texts(dialogue), "en") == [frozenset(found) for found in behaviours]
+    assert detect_behaviours(texts(dialogue), "en") == [frozenset(found) for found in behaviours]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -80,12 +80,12 @@ def test_the_rules_find_what_the_scripted_user_was_told_to_do_in_held_out_senten
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_user_that_loops_is_judged_at_once(language):
     said = "it's fine. " * 400 + "it's fi" if language == "en" else "好的。" * 400 + "好客"
-    assert len(shown([("user", "a"), ("assistant", "How bright?"), ("user", said)], language)) == 2
+    assert len(detect_behaviours([("user", "a"), ("assistant", "How bright?"), ("user", said)], language)) == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.text(max_size=30)), max_size=8))
 def test_every_utterance_is_judged_once_whatever_is_said(messages):
-    found = shown(messages, "en")
+    found = detect_behaviours(messages, "en")
     assert len(found) == sum(role == "user" and bool(text.strip()) for role, text in messages)
     assert all(len(behaviours) <= 1 for behaviours in found)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launches import LAUNCHERS, written
 
-from homerl.processes.exit_codes import TOLD, told
+from homerl.processes.exit_codes import TOLD, reported_code
 from homerl.train.phases import SHARES, Phases
 from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.train.watchdog import Watchdog
@@ -173,7 +173,7 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
         text=True,
         timeout=60,
     )
-    assert done.returncode == 4 and told(tmp_path / "code", 1) == 4, "a flywheel learns it, even from torchrun"
+    assert done.returncode == 4 and reported_code(tmp_path / "code", 1) == 4, "a flywheel learns it, even from torchrun"
     assert done.stderr.startswith("homerl: the watchdog stopped the run: rank 0 has been in `collective`")
     assert "it waits for rank 1, which has been in `rollout` of update 0 for" in done.stderr
 

@@ -29,7 +29,7 @@ from envs.homeenv.values.expressions import (
     quoted_source,
 )
 from envs.homeenv.values.spelling import STATE
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 
 # What people call the service that sets a state. A product whose services have these names, as all shipped ones, needs none.
 DONE_BY = {"on": "turn_on", "off": "turn_off", "locked": "lock", "unlocked": "unlock", "open": "open", "closed": "close"}
@@ -79,7 +79,7 @@ class CompiledService:
         given = dict(zip((a.name for a in declared), args))
         for name, value in kwargs.items():
             if name in given or all(name != a.name for a in declared):
-                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {shown(name)}")
+                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {quoted(name)}")
             given[name] = value
         if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
             raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")

@@ -25,7 +25,7 @@ from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.plan.origin import Origin
 from envs.homeenv.plan.wiring import Wiring
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import ValueType, shown
+from envs.homeenv.values.types import ValueType, quoted
 
 LATEST = 253_402_300_799  # the last second of the year 9999, the last year of Python's datetime
 
@@ -94,8 +94,10 @@ class Plan:
         if len(named) == 1:
             return named[0]
         if named:
-            raise Refused("unknown_room", f"{len(named)} rooms are called {shown(called)}: {', '.join(r.id for r in named)}")
-        raise Refused("unknown_room", f"there is no room {shown(called)}")
+            raise Refused(
+                "unknown_room", f"{len(named)} rooms are called {quoted(called)}: {', '.join(r.id for r in named)}"
+            )
+        raise Refused("unknown_room", f"there is no room {quoted(called)}")
 
     @cached_property
     def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
@@ -133,7 +135,7 @@ class Plan:
             index = self.by_did[owner].spec.attribute_index
             if path not in index:
                 raise Refused(
-                    "unknown_attribute", f"device {owner} has no attribute {shown(path)} (it has {', '.join(index)})"
+                    "unknown_attribute", f"device {owner} has no attribute {quoted(path)} (it has {', '.join(index)})"
                 )
             return self.base[owner] + index[path][0]
         if owner not in self.base:
@@ -176,7 +178,7 @@ def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
     moments, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
-            raise ValueError(f"the forecast must be in order of time, and {shown(moment.clock)} is not after {before}")
+            raise ValueError(f"the forecast must be in order of time, and {quoted(moment.clock)} is not after {before}")
         try:
             sky = _checked_sky(*moment.outdoors)
         except Refused as error:

@@ -40,7 +40,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.sandbox import border
 from envs.homeenv.sandbox.workers import Workers
 from envs.homeenv.values.audit import Refused, audit_code
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.world import WorldError
 
 TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time
@@ -190,7 +190,7 @@ class _Run:
         """The arguments of a call, refused unless the source text shows that all of them are short literals."""
         text = self._source[call.position.start : call.position.end].decode()
         if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
-            raise Refused("restricted_code", f"the call of {shown(call.function_name)} is too long")
+            raise Refused("restricted_code", f"the call of {quoted(call.function_name)} is too long")
         return call.args, call.kwargs
 
     def _did(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -198,7 +198,7 @@ class _Run:
             raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
         if not isinstance(did, str) or did not in self.home.plan.by_did:
-            raise Refused("unknown_device", f"there is no device {shown(did)}")
+            raise Refused("unknown_device", f"there is no device {quoted(did)}")
         return did
 
     def _whole(self, did: str) -> Whole:

@@ -29,7 +29,7 @@ from envs.homeenv.plan.origin import Origin
 from envs.homeenv.plan.plan import LATEST, Plan
 from envs.homeenv.state.rules import Rule
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class HomeState:
         if len(values) != len(plan.slots):
             raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
         if not 0 <= clock <= LATEST:
-            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {shown(clock)}")
+            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {quoted(clock)}")
         self.plan, self.values, self.clock = plan, list(values), clock
         self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
@@ -211,7 +211,7 @@ def with_room_ids(plan: Plan, service: Service, arguments: dict[str, Any]) -> di
 
 def _unknown(plan: Plan, did: Any, service: Any) -> Refused:
     if not isinstance(did, str) or did not in plan.by_did:
-        return Refused("unknown_device", f"there is no device {shown(did)}")
+        return Refused("unknown_device", f"there is no device {quoted(did)}")
     device = plan.by_did[did]
     known = ", ".join(device.spec.service_index) or "no services"
-    return Refused("unknown_service", f"{device.name} {did} has no service {shown(service)} (it has {known})")
+    return Refused("unknown_service", f"{device.name} {did} has no service {quoted(service)} (it has {known})")

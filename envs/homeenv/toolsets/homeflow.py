@@ -11,7 +11,7 @@ from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.messages import Message, call_message, tool_call
 
 
@@ -19,7 +19,7 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
     """The present state of one device, or of every device of a room. Raises `Refused` if neither is named or known."""
     if did := arguments.get("did"):
         if did not in home.plan.by_did:
-            raise Refused("unknown_device", f"there is no device {shown(did)}")
+            raise Refused("unknown_device", f"there is no device {quoted(did)}")
         devices = [home.plan.by_did[did]]
     elif room := arguments.get("room"):
         devices = list(home.devices(room=home.plan.room(room).id))
@@ -32,7 +32,7 @@ def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunR
     """The attributes and services of a device, one per line. Raises `Refused` for an unknown device."""
     did = arguments["did"]
     if did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {shown(did)}")
+        raise Refused("unknown_device", f"there is no device {quoted(did)}")
     spec = home.plan.by_did[did].spec
     lines = [f"{path}: {attribute.describe()}" for path, attribute in spec.told.items()]
     for path, compiled in spec.service_index.items():

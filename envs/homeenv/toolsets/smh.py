@@ -18,7 +18,7 @@ from envs.homeenv.state.rules import Rule
 from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.messages import Message, call_message, tool_call
 
 AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations
@@ -43,7 +43,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
 def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
     did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
     if did is not None and did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {shown(did)}")
+        raise Refused("unknown_device", f"there is no device {quoted(did)}")
     for device in home.devices(room=room and home.plan.room(room).id):
         if did in (None, device.did) and tags <= tags_of(device):
             yield device
@@ -148,7 +148,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
         if rule.id == id:
             return index, rule
     known = ", ".join(rule.id for rule in home.told_rules) or "none"
-    raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
+    raise Refused("unknown_automation", f"there is no automation {quoted(id)} (there is {known})")
 
 
 ACTION: dict[str, Any] = {

@@ -17,7 +17,7 @@ from itertools import product
 from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 
 from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import SHOWN, clip, shown
+from envs.homeenv.values.types import SHOWN, clip, quoted
 
 DAY = 86400  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after `#` nor the step after `/`
@@ -68,4 +68,4 @@ def read_cron(text: str) -> croniter:
         return croniter(line, second_at_beginning=True)
     except (CroniterBadCronError, ValueError, LookupError, AttributeError, TypeError) as error:
         reason = clip(str(error), SHOWN)
-        raise Refused("wrong_type", f"{shown(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None
+        raise Refused("wrong_type", f"{quoted(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None

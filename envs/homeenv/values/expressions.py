@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from envs.homeenv.values import parsing
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
@@ -65,7 +65,7 @@ def _rounded(value: Any, digits: int = 0) -> Any:
 def _index(items: Any, value: Any) -> int:
     """The place of a value in a list. Raises `ValueError` if it is not there."""
     if value not in _listed(items):
-        raise ValueError(f"{shown(value)} is not in the list")
+        raise ValueError(f"{quoted(value)} is not in the list")
     return _listed(items).index(value)
 
 
@@ -81,7 +81,7 @@ def _replaced(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
 
 def _listed(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
-        raise TypeError(f"{shown(value)} is not a list")
+        raise TypeError(f"{quoted(value)} is not a list")
     return value
 
 
@@ -205,7 +205,7 @@ def _either(closures: list[Closure], until: bool) -> Closure:
 def _number(value: Any) -> Any:
     """The value, or `TypeError` if it is no number. Arithmetic on text could fill the memory: "x" * 10**9."""
     if not isinstance(value, (int, float)):
-        raise TypeError(f"{shown(value)} is not a number")
+        raise TypeError(f"{quoted(value)} is not a number")
     return value
 
 
@@ -224,9 +224,9 @@ def _item(items: Any, at: Any) -> Any:
         for key, value in (pair for pair in _listed(items) if isinstance(pair, tuple) and len(pair) == 2):
             if key == at:
                 return value
-        raise ValueError(f"there is no {shown(at)}")
+        raise ValueError(f"there is no {quoted(at)}")
     if not isinstance(at, int) or isinstance(at, bool):
-        raise TypeError(f"{shown(at)} is not a place in a list")
+        raise TypeError(f"{quoted(at)} is not a place in a list")
     if not -len(_listed(items)) <= at < len(items):
         raise ValueError(f"the list has {len(items)} items, and none at {at}")
     return items[at]

@@ -181,12 +181,12 @@ class ValueType(Model):
             return None
         value = self._typed(value, what)
         if self.options is not None and value not in self._members:
-            raise Refused("out_of_range", f"{what} = {shown(value)} is not one of {', '.join(map(repr, self.options))}")
+            raise Refused("out_of_range", f"{what} = {quoted(value)} is not one of {', '.join(map(repr, self.options))}")
         if self.range is not None:
             size = value if self.type in NUMBERS else len(value)
             if not self.range[0] <= size <= self.range[1]:
                 low, high = map(_number, self.range)
-                raise Refused("out_of_range", f"{what} = {shown(value)} is outside {low}..{high}")
+                raise Refused("out_of_range", f"{what} = {quoted(value)} is outside {low}..{high}")
         return value
 
     def nearest(self, value: Any) -> Any:
@@ -199,11 +199,11 @@ class ValueType(Model):
     def _typed(self, value: Any, what: str) -> Any:
         kind = self.type
         if kind in NUMBERS and isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
-            raise Refused("out_of_range", f"{what} = {shown(value)} is too large")
+            raise Refused("out_of_range", f"{what} = {quoted(value)} is too large")
         if kind in ("str", "list", "dict") and isinstance(value, (str, list, tuple, dict)) and len(value) > LONGEST:
-            raise Refused("out_of_range", f"{what} = {shown(value)} is too long")
+            raise Refused("out_of_range", f"{what} = {quoted(value)} is too long")
         if self.items and self.most > MOST_UNITS and units(value) > MOST_UNITS:
-            raise Refused("out_of_range", f"{what} = {shown(value)} holds too much")
+            raise Refused("out_of_range", f"{what} = {quoted(value)} holds too much")
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
@@ -226,11 +226,11 @@ class ValueType(Model):
             return tuple(items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
         if kind == "dict" and (pairs := _as_dict(value)) is not None:
             return self._typed_dict(pairs, what)
-        raise Refused("wrong_type", f"{what} = {shown(value)} is not {self.describe()}")
+        raise Refused("wrong_type", f"{what} = {quoted(value)} is not {self.describe()}")
 
     def _moment(self, text: str, what: str) -> str:
         if self.format is None or (moment := canonical(self.format, text, self.zone)) is None:
-            raise Refused("out_of_range", f"{what} = {shown(text)} is not {self.describe()}")
+            raise Refused("out_of_range", f"{what} = {quoted(text)} is not {self.describe()}")
         return moment
 
     def _typed_dict(self, pairs: dict[Any, Any], what: str) -> tuple[tuple[str | None, Any], ...]:
@@ -285,7 +285,7 @@ def whole_characters(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Refused("wrong_type", f"{shown(text)} holds half a character") from None
+            raise Refused("wrong_type", f"{quoted(text)} holds half a character") from None
     return text
 
 
@@ -308,7 +308,7 @@ def clip(text: str, longest: int = 200) -> str:
     return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value as messages quote it: at most `SHOWN` characters, without details of host objects.
 
     No more of the value is read than is shown, so a value that contains itself is no problem.

@@ -31,7 +31,7 @@ from envs.personalhome.generate.memories import draw_memories, memory_of
 from envs.personalhome.generate.people import make_members, make_pets
 from envs.personalhome.generate.personas import load_personas
 from envs.personalhome.generate.priors import priors
-from envs.personalhome.generate.profiles import in_words, with_character, with_habits
+from envs.personalhome.generate.profiles import with_character, with_habits, with_texts
 from envs.personalhome.generate.recipe import DEFAULT, HouseholdRecipe
 from envs.personalhome.generate.scaffold import STEPS, Scaffold, draw_scaffold, spread, with_rooms
 from envs.personalhome.generate.situation import (
@@ -137,7 +137,7 @@ def _finish(
     household = Household(
         household_id=household_id, language=recipe.language, occupancy_type=begun.scaffold.occupancy,
         layout=words.say_layout(life.rooms), pets=begun.pets, home=data,
-        members=tuple(in_words(member, cast, words, half, rng) for member in members),
+        members=tuple(with_texts(member, cast, words, half, rng) for member in members),
         memories=tuple(memory_of(told, cast, words, half, rng) for told in memories),
         context=_context(events, scenes, begun, states, cast, words, recipe, rng),
     )  # fmt: skip

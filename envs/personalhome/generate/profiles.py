@@ -108,7 +108,7 @@ def _days(activity: str, rng: random.Random) -> tuple[int, ...]:
 # In words
 
 
-def in_words(member: Member, cast: Cast, words: Words, half: Half, rng: random.Random) -> Member:
+def with_texts(member: Member, cast: Cast, words: Words, half: Half, rng: random.Random) -> Member:
     """The member with `lifestyle` and `preference` written out."""
     tastes = words.joined(words.say_taste(taste, cast, rng, half) for taste in member.tastes)
     return member.model_copy(

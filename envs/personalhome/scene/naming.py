@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envs.personalhome.scene.playbook import words
+from envs.personalhome.scene.playbook import scene_words
 from envs.personalhome.scene.transcript import Transcript
 
 GROUPS = {
@@ -19,7 +19,7 @@ GROUPS = {
 
 def nouns(transcript: Transcript) -> Mapping[str, str]:
     """The noun phrase of every id: `the red pot`, `the counter`, `the kitchen`. Who acts, and appliances, are their ids."""
-    known, described = words(transcript.language), transcript.video_description
+    known, described = scene_words(transcript.language), transcript.video_description
     entities, layout, frames = described.entities, described.scene.layout, known.frames
     colours = {one.object: known.colours[one.value or ""] for one in transcript.facts if one.attribute == "colour"}
     found = {id: id for id in entities.ids()}

@@ -146,7 +146,7 @@ def stage() -> Stage:
 
 
 @lru_cache
-def words(language: str) -> Words:
+def scene_words(language: str) -> Words:
     """The words of a language. Raises `InputError` for a language without words."""
     return validate(Words, read_yaml(WORDS.path(language)))
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.scene.schema import SceneEvent, Segment, seconds, stamp
 from envs.personalhome.scene.transcript import SceneFact, Transcript
@@ -177,7 +177,7 @@ def frame_times(transcript: Transcript, start: Time = None, end: Time = None, fp
     begin, until = span(transcript, start, end)
     rate = parsed(fps, "fps")
     if not 0 < rate <= FRAMES:
-        raise Refused("out_of_range", f"fps is {shown(fps)}; it must be above 0 and at most {FRAMES}")
+        raise Refused("out_of_range", f"fps is {quoted(fps)}; it must be above 0 and at most {FRAMES}")
     count = int((until - begin) * rate) + 1
     if count > FRAMES:
         message = f"{count} frames are too many: at most {FRAMES}, so choose a shorter part or a lower fps"
@@ -202,7 +202,7 @@ def parsed(value: str | float | None, name: str) -> float:
         hours, minutes, rest = match.groups()
         return int(hours or 0) * 3600 + int(minutes) * 60 + float(rest)
     if isinstance(value, bool) or re.fullmatch(r"-?\d+(\.\d+)?", text) is None:
-        raise Refused("wrong_type", f"{name} is {shown(value)}; write seconds (83.5) or MM:SS.mmm (01:23.500)")
+        raise Refused("wrong_type", f"{name} is {quoted(value)}; write seconds (83.5) or MM:SS.mmm (01:23.500)")
     return float(text)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from envs.personalhome.scene.casting import Cast
 from envs.personalhome.scene.play import GONE, Move
-from envs.personalhome.scene.playbook import Words, words
+from envs.personalhome.scene.playbook import Words, scene_words
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Wording:
 
 def wording(cast: Cast, colours: Mapping[str, str], language: str) -> Wording:
     """The wording of a scene. `colours` are those of the objects. Raises `InputError` for a language without words."""
-    known = words(language)
+    known = scene_words(language)
     frames = known.frames
     holders = frozenset((*cast.members, *cast.pets, *filter(None, [cast.roles.get("bystander")])))
     nouns = {id: id for id in (*sorted(holders), *cast.appliances)}

@@ -10,7 +10,7 @@ from envs.homeenv.devices.interface import Argument
 from envs.homeenv.devices.service import CompiledService
 from envs.personalhome.features import features
 from envs.personalhome.rules import Refused, unknown
-from envs.personalhome.shown import device_shown, owned_shown, plain
+from envs.personalhome.shown import device_shown, json_value, owned_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.assistant import ASKED, ask
@@ -56,7 +56,7 @@ def run_appliance_feature(state: HouseholdState, arguments: Mapping[str, Any]) -
     device = appliance(state, arguments["appliance_name"])
     method, given = arguments["feature_method"], arguments.get("feature_kwargs", {})
     bind_feature(device, method, given)
-    result = plain(state.home.call(device.did, method, (), given))
+    result = json_value(state.home.call(device.did, method, (), given))
     state.see(f"result:{device.did}.{method}")
     return {**result, "answer": ask(state, given[ASKED[method]])} if method in ASKED else result
 
@@ -108,7 +108,7 @@ def _feature(device: Device, path: str, compiled: CompiledService, language: str
 
 def _parameter(argument: Argument) -> dict[str, Any]:
     row: dict[str, Any] = {"type": argument.describe(), "required": argument.required}
-    row |= {"default": plain(argument.default)} if argument.default is not None else {}
+    row |= {"default": json_value(argument.default)} if argument.default is not None else {}
     return row | ({"description": argument.description} if argument.description else {})
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, get_args
 
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from envs.personalhome.household import Animal, Gender, Memory
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.shown import device_shown, member_shown, pet_shown
@@ -161,7 +161,7 @@ def _time(state: HouseholdState, given: Mapping[str, Any]) -> datetime:
     try:
         return datetime.fromisoformat(given["time"]).replace(tzinfo=None)
     except ValueError:
-        raise Refused("wrong_type", f"{shown(given['time'])} is no time; write it like {state.now.isoformat()}") from None
+        raise Refused("wrong_type", f"{quoted(given['time'])} is no time; write it like {state.now.isoformat()}") from None
 
 
 TOOLS = (

@@ -13,7 +13,7 @@ from typing import Any
 from envs.messages import Message, call_message, text_message, tool_call
 from envs.personalhome.features import features
 from envs.personalhome.household import Household
-from envs.personalhome.search import bm25, words
+from envs.personalhome.search import bm25, search_terms
 from envs.personalhome.shown import shown
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent
@@ -179,8 +179,8 @@ def _chosen(task: Choice, texts: Sequence[str]) -> str:
 
 def _value(question: str, rows: Sequence[tuple[str, list[str]]]) -> str:
     """Of the row that shares most words with the question, the value that shares fewest."""
-    asked, best = set(words(question)), bm25(question, [text for text, _ in rows])
-    return min(rows[best[0]][1], key=lambda value: len(asked & set(words(value)))) if best else "unknown"
+    asked, best = set(search_terms(question)), bm25(question, [text for text, _ in rows])
+    return min(rows[best[0]][1], key=lambda value: len(asked & set(search_terms(value)))) if best else "unknown"
 
 
 BASELINES: Mapping[str, Callable[[], Agent]] = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.personalhome.search import bm25, words
+from envs.personalhome.search import bm25, search_terms
 from tests.envs.personalhome.conftest import printed
 
 TEXTS = ("Anna bakes a pie", "Tom brewed coffee", "the cat slept", "coffee with Anna, more coffee", "Tom brewed coffee")
@@ -24,15 +24,15 @@ TEXTS = ("Anna bakes a pie", "Tom brewed coffee", "the cat slept", "coffee with 
     ],
 )
 def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
-    assert words(one) == words(other) != []
+    assert search_terms(one) == search_terms(other) != []
 
 
 def test_words_that_say_nothing_are_left_out() -> None:
-    assert words("Who was it that did the") == [] == words("") == words("?!")
+    assert search_terms("Who was it that did the") == [] == search_terms("") == search_terms("?!")
 
 
 def test_chinese_gives_characters_and_pairs() -> None:
-    assert words("煮咖啡 for TV") == ["煮", "咖", "啡", "煮咖", "咖啡", "tv"]
+    assert search_terms("煮咖啡 for TV") == ["煮", "咖", "啡", "煮咖", "咖啡", "tv"]
     assert bm25("谁喝咖啡", ["汤姆喝红茶", "安娜煮咖啡", "猫睡觉"]) == [1, 0]
 
 
@@ -51,8 +51,8 @@ def test_texts_without_words_are_never_found() -> None:
 @given(st.text(max_size=20), st.lists(st.text(max_size=12), max_size=6))
 def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
     found = bm25(query, texts)
-    assert len(set(found)) == len(found) and all(set(words(query)) & set(words(texts[at])) for at in found)
-    assert set(found) == {at for at, text in enumerate(texts) if set(words(query)) & set(words(text))}
+    assert len(set(found)) == len(found) and all(set(search_terms(query)) & set(search_terms(texts[at])) for at in found)
+    assert set(found) == {at for at, text in enumerate(texts) if set(search_terms(query)) & set(search_terms(text))}
 
 
 def test_the_order_is_the_same_in_every_process() -> None:

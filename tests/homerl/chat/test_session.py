@@ -25,7 +25,7 @@ from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
 from homerl.run.model_agents import loaded
-from homerl.view.page import readable
+from homerl.view.page import readable_dialogue
 from homerl.worlds.registry import default_world, restored
 
 SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")
@@ -237,7 +237,7 @@ def test_a_talk_is_stored_replayed_and_shown(tmp_path: Path) -> None:
     assert f"1 trajectories, {len(session.episode.steps)} steps replayed" in reverify_file(file, restored)
     with pytest.raises(InputError, match="there already"):
         save(session, file)
-    shown = readable(session.trajectory())
+    shown = readable_dialogue(session.trajectory())
     assert [said for said, _ in shown.turns] == ["turn on the light", "hello"] and not shown.side_effects
     assert session.episode.outcome is None and session.episode.progress == 0.0 and shown.goals == ()
 

@@ -11,7 +11,7 @@ import pytest
 from envs.documents import InputError
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from envs.homeenv.values.audit import Refused
-from homerl.homeassistant.generic import named
+from homerl.homeassistant.generic import identifier
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.homeassistant.report import report, table
@@ -159,7 +159,7 @@ def test_a_fridge_does_not_measure_the_room() -> None:
 
 @pytest.mark.parametrize(("theirs", "ours"), [("a b", "a_b"), ("2nd", "x_2nd"), ("class", "x_class"), ("", "x"), ("é", "x")])
 def test_names_are_made_for_code(theirs: str, ours: str) -> None:
-    assert named(theirs) == ours
+    assert identifier(theirs) == ours
 
 
 def test_the_report_counts_and_lists(imported: Imported) -> None:

@@ -168,7 +168,7 @@ def call_of(device: Device, path: str, value: Any = None) -> Call | None:
     return Call(did=device.did, service=path, args=_arguments_of(compiled.service, value)) if compiled else None
 
 
-def told(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
+def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
     """What a call does as people say it: the path, the spoken value and its type."""
     for path, (service, switched) in device.spec.switches.items():
         if (service, (switched,)) == (call.service, call.args):

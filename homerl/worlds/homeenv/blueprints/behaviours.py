@@ -16,7 +16,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from homerl.language.splits import NoSentence, Voice
 from homerl.play.course import Behaviours
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, told
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, spoken_call
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent, Part
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import (
@@ -260,7 +260,7 @@ class _Teller:
 def _action(home: Home, call: Call) -> DeviceAction | None:
     """The action that a call of a plan stands for."""
     device = home.plan.by_did[call.did]
-    path, value, _ = told(device, call)
+    path, value, _ = spoken_call(device, call)
     return enact(home, device, path, value)
 
 

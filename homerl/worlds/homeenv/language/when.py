@@ -223,7 +223,7 @@ class Stands:
 Circumstance = Measured | Stands
 
 
-def plain(speaker: Speaker) -> Speaker:
+def clear_speaker(speaker: Speaker) -> Speaker:
     """A copy of the speaker that uses the clear style, for clauses after a time."""
     twin = copy(speaker)
     twin.style = "clear"

@@ -16,7 +16,7 @@ from envs.homeenv.home import Home
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.asker import Asker
 from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
-from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, told
+from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, visible_arguments
 from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
 from homerl.worlds.homeenv.serving.missed import Missed
 from homerl.worlds.homeenv.serving.texts import whole
@@ -32,7 +32,7 @@ class Call:
     def record(self, fields: frozenset[str]) -> dict[str, Any]:
         """The call as the journal keeps it."""
         made = self.made
-        return {"did": made.did, "service": made.service, "arguments": told(made, fields), "fate": self.fate}
+        return {"did": made.did, "service": made.service, "arguments": visible_arguments(made, fields), "fate": self.fate}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envs.homeenv.home import Home
-from envs.homeenv.values.types import shown
+from envs.homeenv.values.types import quoted
 from homerl.homeassistant.privacy import CODES, is_password
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.live import Made
@@ -35,7 +35,7 @@ def password_fields(home: Home) -> frozenset[str]:
     return frozenset(one.did for one in home.plan.devices if is_password(one.did, home.state_of(one.did)))
 
 
-def told(made: Made, fields: frozenset[str]) -> dict[str, Any]:
+def visible_arguments(made: Made, fields: frozenset[str]) -> dict[str, Any]:
     """The arguments of a call as they may be told."""
     return dict.fromkeys(made.arguments, HIDDEN) if made.did in fields else without_codes(dict(made.arguments))
 
@@ -79,7 +79,7 @@ def _secrets(data: Any, fields: frozenset[str]) -> Iterator[str]:
             waiting += [(inner, secret)] if inner else []
             yield from () if inner else CODE.findall(value)
         if secret and not isinstance(value, bool):
-            yield value if isinstance(value, str) else shown(value)
+            yield value if isinstance(value, str) else quoted(value)
 
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:

@@ -22,7 +22,7 @@ from homerl.play.messages import read_arguments
 from homerl.play.trajectory import Step
 from homerl.worlds.homeenv.live import UNMADE, Attempt
 from homerl.worlds.homeenv.serving.changes import called
-from homerl.worlds.homeenv.serving.naming import called_in_full, plain
+from homerl.worlds.homeenv.serving.naming import called_in_full, normalized
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts
 WITH_SENTENCE = (UNMADE, UNFINISHED)  # rules that are told in a sentence of their own
@@ -148,5 +148,5 @@ def _names_in(attempt: Attempt, home: Home) -> Iterator[str]:
 
 def _words(text: str) -> set[str]:
     """The words of a text, without the sign of the plural; each letter of a script without spaces is one."""
-    apart = SPACELESS.sub(lambda letter: f" {letter[0]} ", plain(text))
+    apart = SPACELESS.sub(lambda letter: f" {letter[0]} ", normalized(text))
     return {word.rstrip("s") for word in apart.split()} - FILLING

@@ -29,7 +29,7 @@ def names(said: str, home: Home, device: Device) -> bool:
     """
     others = [one for one in home.plan.devices if one.did != device.did]
     shared = _phrases(home, [one for one in others if one.spec.service_index])
-    known, heard = _phrases(home, others), plain(said)
+    known, heard = _phrases(home, others), normalized(said)
     return any(_speaks_of(heard, phrase, shared, known) for phrase in _telling(home, device) - shared)
 
 
@@ -46,7 +46,7 @@ def rooms_of(home: Home, device: Device) -> list[str]:
     return [device.room.name, *(origin.rooms.get(device.room.id, ()) if origin else ())]
 
 
-def plain(text: str) -> str:
+def normalized(text: str) -> str:
     """A text in small letters, with one space in place of signs. However a letter with an accent is written, it is one."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join("".join(sign if _is_of_a_word(sign) else " " for sign in folded).split())
@@ -58,12 +58,12 @@ def _is_of_a_word(sign: str) -> bool:
 
 
 def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:
-    return {plain(name) for device in devices for name in called_in_full(home, device)}
+    return {normalized(name) for device in devices for name in called_in_full(home, device)}
 
 
 def _telling(home: Home, device: Device) -> set[str]:
     """The phrases that tell which device is meant."""
-    aliases = {plain(alias) for alias in link_of(home, device.did).aliases}
+    aliases = {normalized(alias) for alias in link_of(home, device.did).aliases}
     phrases = {phrase for phrase in _phrases(home, [device]) if re.sub(FILLING, "", phrase)}
     return {phrase for phrase in phrases if phrase in aliases or not _is_one_word(phrase)}
 

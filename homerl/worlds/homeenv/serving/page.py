@@ -12,7 +12,7 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 
-from homerl.pages.templates import template, words
+from homerl.pages.templates import spaced, template
 from homerl.worlds.homeenv.serving.journal import Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
@@ -49,6 +49,6 @@ def days(entries: Sequence[Entry]) -> Iterator[Day]:
 
 def journal_page(entries: Sequence[Entry], damaged: Sequence[Damaged] = ()) -> str:
     """The page as HTML. Damaged lines of the log stand before the days."""
-    filters = {"plain": lambda path: words(path).replace(".", " "), "value": lambda v: "nothing" if v is None else str(v)}
+    filters = {"plain": lambda path: spaced(path).replace(".", " "), "value": lambda v: "nothing" if v is None else str(v)}
     journal = template(Path(__file__).with_name("journal.html.jinja"), **filters)
     return journal.render(days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged)

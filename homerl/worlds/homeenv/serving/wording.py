@@ -16,7 +16,7 @@ from typing import Literal
 
 from envs.documents import read_yaml
 from homerl.homeassistant.rooms import SPACELESS
-from homerl.worlds.homeenv.serving.naming import plain
+from homerl.worlds.homeenv.serving.naming import normalized
 
 Group = Literal["acts", "places", "harmless"]
 
@@ -34,7 +34,7 @@ def tells(texts: Iterable[str], *groups: Group) -> bool:
 
 def _ways(text: str) -> list[str]:
     """A text with its words apart and in small letters, in the ways to write it without umlauts."""
-    small = plain("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
+    small = normalized("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
     return list(dict.fromkeys((_without_marks(small.translate(UMLAUTS)), _without_marks(small))))
 
 

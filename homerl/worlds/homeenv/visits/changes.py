@@ -14,7 +14,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.state.rules import Rule
 from envs.homeenv.values.types import ValueType
 from homerl.language.grammar import tight
-from homerl.pages.templates import words
+from homerl.pages.templates import spaced
 from homerl.worlds.homeenv.pages.device_words import STATES, say
 from homerl.worlds.visits import Change
 
@@ -48,13 +48,13 @@ def _of_devices(before: Home, after: Home) -> Iterator[Change]:
 def _path(path: str) -> str:
     """A path in words. The state of a device, or of its component, goes without saying."""
     component, _, name = path.rpartition(".")
-    return words(component if name in STATES else path).replace(".", " ")
+    return spaced(component if name in STATES else path).replace(".", " ")
 
 
 def _value(kind: ValueType, value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "nothing" if value is None or value == "" else words(say(kind, value))
+    return "nothing" if value is None or value == "" else spaced(say(kind, value))
 
 
 def _of_automations(before: Home, after: Home) -> Iterator[Change]:

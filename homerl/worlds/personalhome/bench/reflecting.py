@@ -61,7 +61,7 @@ def refused_steps(household: Household, programs: Programs) -> list[RefusedStep]
     return found
 
 
-def told(played: Played, verdict: Mapping[str, Any] | None) -> Message:
+def feedback(played: Played, verdict: Mapping[str, Any] | None) -> Message:
     """What the agent is told of its plan, with the judge's verdict if there is one."""
     blueprint, programs = played.blueprint, programs_of(played)
     names = {member.member_id: member.name for member in blueprint.household.members}
@@ -124,7 +124,7 @@ async def revise_all(
 def _told(run: Results, verdicts: Verdicts, by: str) -> Iterator[tuple[Played, Message]]:
     for played in run.played(("plans",)):
         asked = rating(played, programs_of(played))
-        yield played, told(played, verdicts.verdict(asked, by) if asked else None)
+        yield played, feedback(played, verdicts.verdict(asked, by) if asked else None)
 
 
 def revised(run: Results, verdicts: Verdicts, by: str, kept: Verdicts) -> Iterator[tuple[Played, Played]]:

@@ -15,8 +15,8 @@ from pydantic import Field, create_model
 
 from envs.model import Model
 from homerl.worlds.personalhome.judge.hearing import Question
-from homerl.worlds.personalhome.judge.household import matter, personas, shown
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.household import matter, personas, without_ids
+from homerl.worlds.personalhome.judge.words import judge_words
 from homerl.worlds.personalhome.metrics import HIGHEST_SCORE, LOWEST_SCORE
 
 
@@ -37,11 +37,11 @@ def absolute_question(
     """The question that rates a plan. Raises `ValueError` for a plan without programs, of which nothing can be asked."""
     if not programs:
         raise ValueError("a plan without programs cannot be rated")
-    said, parts = words(language), personas(household)
+    said, parts = judge_words(language), personas(household)
     numbers = [str(number) for number in range(1, len(programs) + 1)]
     opinion = {"feedback": said.feedback, "score": 3}
     one = {"personas": dict.fromkeys(parts, opinion), "rationale": said.rationale, "overall_score": 3}
-    numbered = dict(zip(numbers, shown(programs), strict=True))
+    numbered = dict(zip(numbers, without_ids(programs), strict=True))
     return Question(
         "absolute", said.system("absolute", dict.fromkeys(numbers, one)), matter(household, situation, programs=numbered),
         plan_shape(numbers, parts), about=about or {},

@@ -14,7 +14,7 @@ from typing import Any
 from homerl.pages.templates import template
 from homerl.worlds.personalhome.judge.household import HOME
 from homerl.worlds.personalhome.judge.human import COLUMNS, Item
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.words import judge_words
 
 TRAITS = ("role", "age", "gender", "occupation")
 TEXTS = ("persona", "lifestyle", "preference")
@@ -26,7 +26,7 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
     return template(Path(__file__).with_name("check_page.html.jinja")).render(
-        items=items, said=words(language).check, language=language, columns=COLUMNS, page=_key(ids),
+        items=items, said=judge_words(language).check, language=language, columns=COLUMNS, page=_key(ids),
         called=called, traits=traits, texts=texts, name=_name,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from homerl.worlds.personalhome.answers import Variant, verdict_of_rules
 from homerl.worlds.personalhome.judge.absolute import shape_of
 from homerl.worlds.personalhome.judge.hearing import Question
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.words import judge_words
 
 KEYS = ("o", "f1", "f2")
 
@@ -47,7 +47,7 @@ def equivalence_question(
     if not undecided:
         return None
     told = {key: {"question": asked[key], "true": list(variants[key]), "answered": said[key]} for key in undecided}
-    system = words(language).system("equivalence", dict.fromkeys(undecided, 1))
+    system = judge_words(language).system("equivalence", dict.fromkeys(undecided, 1))
     shape = shape_of("Equivalence", undecided, Annotated[int, Field(strict=True, ge=-1, le=1)])
     text = json.dumps(told, ensure_ascii=False, indent=1)
     return Question("equivalence", system, text, shape, about=about or {})

@@ -87,7 +87,7 @@ class Verdicts:
         key = question.key(judge)
         given = self.rows.get(key, {}).get("verdict")
         try:
-            return None if given is None else plain(question.shape.model_validate(given))
+            return None if given is None else answer_data(question.shape.model_validate(given))
         except ValidationError:
             raise InputError(f"the verdict {key} has another form", str(self.path), "remove its line") from None
 
@@ -120,7 +120,7 @@ async def hear(
         async with gate:
             try:
                 answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
-                row |= {"verdict": plain(answer)}
+                row |= {"verdict": answer_data(answer)}
             except (InfraError, Unreadable) as error:
                 row |= {"fault": asdict(_fault(error))}
         verdicts.add(row)
@@ -130,7 +130,7 @@ async def hear(
     await asyncio.gather(*(one(key, question) for key, question in missing.items()))
 
 
-def plain(answer: Model) -> dict[str, Any]:
+def answer_data(answer: Model) -> dict[str, Any]:
     """A judge's answer as plain data, under the keys that it was asked for."""
     return answer.model_dump(mode="json", by_alias=True)
 

@@ -28,6 +28,6 @@ def matter(household: Mapping[str, Any], situation: Mapping[str, Any] | str, **p
     return json.dumps({"household": told, "situation": situation, **plans}, ensure_ascii=False, indent=1)
 
 
-def shown(programs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def without_ids(programs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Programs without their ids, which agents choose and could praise themselves with."""
     return [{"steps": [dict(step) for step in program["steps"]]} for program in programs]

@@ -14,7 +14,7 @@ from typing import Any
 
 from envs.messages import Message
 from homerl.worlds.personalhome.judge.household import HOME
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.words import judge_words
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def revision_message(
 
     `verdict` is that of abs mode, None if there is none; `names` has the names of members by id.
     """
-    said = words(language).revision
+    said = judge_words(language).revision
     called = {HOME: said.home, **names}
     lines = [said.opening] if programs else [said.empty]
     for program, judged in zip(programs, (verdict or {}).values()):

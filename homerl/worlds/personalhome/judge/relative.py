@@ -20,8 +20,8 @@ from pydantic import AfterValidator, Field, create_model
 from envs.model import Model
 from homerl.worlds.personalhome.judge.absolute import shape_of
 from homerl.worlds.personalhome.judge.hearing import Question
-from homerl.worlds.personalhome.judge.household import matter, personas, shown
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.household import matter, personas, without_ids
+from homerl.worlds.personalhome.judge.words import judge_words
 
 MOST_PLANS = len(string.ascii_uppercase)
 
@@ -50,11 +50,11 @@ def relative_questions(
     """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
     if not 2 <= len(plans) <= MOST_PLANS:
         raise ValueError(f"2 to {MOST_PLANS} plans can be ordered, not {len(plans)}")
-    said, parts = words(language), personas(household)
+    said, parts = judge_words(language), personas(household)
     first, second = (
         Question(
             "relative", said.system("relative", _form(letters, parts, said.rationale)),
-            matter(household, situation, plans={letter: shown(plans[model]) for letter, model in letters.items()}),
+            matter(household, situation, plans={letter: without_ids(plans[model]) for letter, model in letters.items()}),
             order_shape(tuple(letters), parts), at, {**(about or {}), "letters": letters},
         )
         for at, letters in enumerate(lettered(plans, seed))

@@ -71,7 +71,7 @@ class JudgeWords(Model):
 
 
 @cache
-def words(language: str) -> JudgeWords:
+def judge_words(language: str) -> JudgeWords:
     """The words of a language. Raises `InputError` for one that has none."""
     path = PROMPTS / f"{language}.yaml"
     if not path.is_file():

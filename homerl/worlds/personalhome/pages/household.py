@@ -54,12 +54,12 @@ def _devices(devices: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for room, inside in groupby(sorted(devices, key=lambda one: one["location"]), key=lambda one: one["location"]):
         for at, one in enumerate(inside):
-            state = ", ".join(f"{name} {in_words(value)}" for name, value in one["state"].items() if value != "")
+            state = ", ".join(f"{name} {value_text(value)}" for name, value in one["state"].items() if value != "")
             table.add_row(Text("" if at else room, "bold"), one["name"], Text(state, "dim"))
     return table
 
 
-def in_words(value: Any) -> str:
+def value_text(value: Any) -> str:
     """The value of a device's attribute."""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -27,7 +27,7 @@ from homerl.play.dialogue import ShownStep, dialogue
 from homerl.worlds.personalhome.bench.results import final_words
 from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, Plans
 from homerl.worlds.personalhome.pages import task_view
-from homerl.worlds.personalhome.pages.household import in_words
+from homerl.worlds.personalhome.pages.household import value_text
 from homerl.worlds.personalhome.pages.replay import Mark, Marks, Replay
 from homerl.worlds.personalhome.pages.timeline import Entry, Timeline, by_hour, by_month
 from homerl.worlds.personalhome.verdicts import goals_in_words
@@ -235,7 +235,7 @@ class HouseholdPage:
         results = [f"result:{did}.{path}" for path, _, _ in methods]
         values = state.values(did).items()
         return DeviceView(
-            device, tuple((path, in_words(value), planned.get((did, path))) for path, value in values), tuple(methods),
+            device, tuple((path, value_text(value), planned.get((did, path))) for path, value in values), tuple(methods),
             {name: of(id) for name, id in ids.items()}, of(*ids.values(), *results),
         )  # fmt: skip
 

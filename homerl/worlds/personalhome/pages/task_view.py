@@ -21,7 +21,7 @@ from homerl.worlds.personalhome.answers import choice_of, read_answer, read_rank
 from homerl.worlds.personalhome.author import TIERS
 from homerl.worlds.personalhome.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.worlds.personalhome.needs import needs_of
-from homerl.worlds.personalhome.pages.household import in_words
+from homerl.worlds.personalhome.pages.household import value_text
 from homerl.worlds.personalhome.plan_rules import TOOLBOX, Program, broken, run, tool_of
 from homerl.worlds.personalhome.plans import read_plan
 from homerl.worlds.personalhome.reference import reference_plan
@@ -108,7 +108,7 @@ def answers(task: Grounding, text: str) -> list[Answer]:
     rows = []
     for part, ok in zip(task.parts, parts_right(task, text), strict=True):
         said = said_to(task, part.key, text)
-        shown = None if said is None else in_words(said)
+        shown = None if said is None else value_text(said)
         rows.append(Answer(PARTS[part.key], part.condition, part.variants, shown, ok, part.changed))
     return rows
 
@@ -183,6 +183,6 @@ def changes(before: Home, after: Home) -> tuple[Change, ...]:
     """What differs between two states of a home."""
     slots = before.plan.slots
     return tuple(
-        Change(slots[one.slot].owner, slots[one.slot].path, in_words(one.before), in_words(one.after))
+        Change(slots[one.slot].owner, slots[one.slot].path, value_text(one.before), value_text(one.after))
         for one in before.diff(after)
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envs.personalhome.household import Household
-from envs.personalhome.scene.playbook import words
+from envs.personalhome.scene.playbook import scene_words
 from envs.personalhome.scene.reading import readable
 from envs.personalhome.scene.transcript import SceneFact, Transcript
 
@@ -81,6 +81,6 @@ def _act(fact: SceneFact, language: str) -> Row:
     """The columns of an action."""
     assert fact.action is not None
     at = fact.value if fact.attribute == "at" else None
-    named = fact.zone if "{zone}" in words(language).actions[fact.action] else None
+    named = fact.zone if "{zone}" in scene_words(language).actions[fact.action] else None
     act = Act(fact.action, fact.actor, fact.object, at, named, fact.zone)
     return {"do": fact.action, "who": fact.actor, "what": fact.object, "at": at, "zone": fact.zone, "act": act}

@@ -15,7 +15,7 @@ from typing import Any
 
 from envs.personalhome.household import Household
 from envs.personalhome.scene.naming import GROUPS, nouns
-from envs.personalhome.scene.playbook import Words, stage, words
+from envs.personalhome.scene.playbook import Words, scene_words, stage
 from envs.personalhome.scene.transcript import Transcript
 from envs.personalhome.words import Cast, cast_of
 from homerl.worlds.personalhome.questions.scene_tables import Act
@@ -66,7 +66,7 @@ class SceneWords:
     @property
     def words(self) -> Words:
         """The words of captions in the household's language."""
-        return words(self.household.language)
+        return scene_words(self.household.language)
 
     def say(self, kind: str, value: Any) -> str:
         """The words for a thing of a kind."""

@@ -25,9 +25,9 @@ from envs.personalhome.scene.playbook import (
     domain_of,
     domains,
     problems,
+    scene_words,
     scripts,
     stage,
-    words,
 )
 from envs.personalhome.scene.schema import seconds, stamp
 from envs.personalhome.scene.script import light_at, playable, write_transcript
@@ -68,7 +68,9 @@ def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_
     assert {fact.event_id for fact in told} == {*captions}
     for fact in told:
         ids = [fact.actor, fact.object, fact.zone, fact.value if fact.action else None]
-        names = [nouns[id] for id in ids if id] + ([words(transcript.language).sounds[fact.sound]] if fact.sound else [])
+        names = [nouns[id] for id in ids if id] + (
+            [scene_words(transcript.language).sounds[fact.sound]] if fact.sound else []
+        )
         for name in names:
             assert name.casefold() in captions[fact.event_id]
 
@@ -188,10 +190,13 @@ def test_every_key_has_words_in_both_languages():
         "colours": {*keys.colours, *keys.finishes, *(coat for coats in keys.coats.values() for coat in coats)},
     }  # fmt: skip
     for language in ("en", "zh"):
-        known: Words = words(language)
+        known: Words = scene_words(language)
         for group, expected in wanted.items():
             assert {*getattr(known, group)} == expected, (language, group)
-    assert words("en").frames.keys() == words("zh").frames.keys() and words("en").states.keys() == words("zh").states.keys()
+    assert (
+        scene_words("en").frames.keys() == scene_words("zh").frames.keys()
+        and scene_words("en").states.keys() == scene_words("zh").states.keys()
+    )
 
 
 def test_every_action_sound_and_thing_is_used_by_a_script():

@@ -22,7 +22,7 @@ from homerl.worlds.personalhome.judge.hearing import Verdicts, hear, judge_clien
 from homerl.worlds.personalhome.judge.household import personas
 from homerl.worlds.personalhome.judge.reflection import RefusedStep, revision_message
 from homerl.worlds.personalhome.judge.relative import lettered, ranking, relative_questions
-from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.judge.words import judge_words
 
 MEMBERS = [{"member_id": "h1_1", "name": "Emma", "role": "parent"}, {"member_id": "h1_2", "name": "Noah", "role": "child"}]
 HOUSEHOLD = {"household_id": "h1", "members": MEMBERS, "pets": [], "memories": [{"memory": "SECRET"}], "layout": "flat"}
@@ -296,7 +296,7 @@ def test_every_language_asks_for_the_same_form(language):
 
 def test_an_unknown_language_is_refused():
     with pytest.raises(InputError, match="known: en, zh"):
-        words("tlh")
+        judge_words("tlh")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -305,7 +305,16 @@ def test_a_revision_is_told_all_that_was_found(language):
     message = revision_message(plan("a", "b"), rated(4, 2), refused, {"h1_1": "Emma", "h1_2": "Noah"}, language)
     text = message["content"]
     assert message["role"] == "user" and "{" not in text and "h1_1" not in text
-    for part in ("id_a", "id_b", "Emma", "Noah", words(language).revision.home, "there is no appliance 'tv'", "4", "2"):
+    for part in (
+        "id_a",
+        "id_b",
+        "Emma",
+        "Noah",
+        judge_words(language).revision.home,
+        "there is no appliance 'tv'",
+        "4",
+        "2",
+    ):
         assert part in text
     bare = revision_message([], None, [], {}, language)["content"]
-    assert words(language).revision.empty in bare and words(language).revision.refused not in bare
+    assert judge_words(language).revision.empty in bare and judge_words(language).revision.refused not in bare

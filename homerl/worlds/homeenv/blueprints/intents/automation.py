@@ -36,8 +36,8 @@ from homerl.worlds.homeenv.language.when import (
     Once,
     Stands,
     Time,
+    clear_speaker,
     duration_in_words,
-    plain,
 )
 
 DEVICES = (0.55, 0.3, 0.15)  # probabilities of acting on one, two and three devices
@@ -108,7 +108,7 @@ class AutomationMeaning:
 
     def words(self, speaker: Speaker) -> str:
         """The request as a sentence."""
-        clear = plain(speaker)
+        clear = clear_speaker(speaker)
         slots = {"what": clear.join([clear.act(act) for act in self.acts])}
         many = ".many" if len(self.acts) > 1 else ""
         if self.time is not None:

@@ -16,7 +16,7 @@ from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
 from envs.homeenv.plan.conditions import compile_condition
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, can, enact, given, told
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, can, enact, given, spoken_call
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import as_it_was, can_be_told, changed, restore
@@ -115,7 +115,7 @@ def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     """Calls on a device as requests that name it."""
     acts = []
     for call in calls:
-        path, value, type = told(device, call)
+        path, value, type = spoken_call(device, call)
         part, _, name = path.rpartition(".")
         acts.append(Act(asked_for(name, type), Target.of(device, part), value, type))
     return tuple(acts)
