@@ -34,7 +34,8 @@ class Mean:
 
     `key` is its name in files, `name` its heading, `words` say what it is, and `say` writes it. `count` is the number of an
     episode, or None where the world does not tell it; without `count` the player tells it. `column`: whether the table of a
-    flywheel, which is 80 characters wide, shows it. `newer`: whether results may lack it. `most` bounds the number.
+    flywheel, which is 80 characters wide, shows it. `newer`: whether results may lack it. The
+    number of an episode is of `type`, and at least 0 and at most `most`.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Mean:
     count: Callable[[Trajectory, Counting], float | None] | None = None
     column: bool = False
     newer: bool = True
+    type: type[float] = int
     most: float = 1 << 53
 
     def of(self, rows: Sequence[Row], seed: int) -> Any:
@@ -92,11 +94,11 @@ METRICS: dict[str, Mean] = {
     for metric in (
         Mean(
             "phi", "Φ alone", "The share of tasks whose goals are all met, even if something else was changed too.",
-            percent, lambda played, world: played.progress == 1.0, column=True, newer=False, most=1,
+            percent, lambda played, world: played.progress == 1.0, column=True, newer=False, type=bool,
         ),
         Mean(
             "progress", "progress", "The mean share of a task's goals that hold at the end.",
-            percent, lambda played, world: played.progress, newer=False, most=1,
+            percent, lambda played, world: played.progress, newer=False, type=float, most=1,
         ),
         Mean(
             "tool_calls", "tool calls", "The mean number of tool calls of a task.",

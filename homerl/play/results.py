@@ -45,7 +45,8 @@ class _Stored(BaseModel):
 
 
 _NUMBERS: dict[str, Any] = {
-    key: (bool | Annotated[float, Field(ge=0, le=metric.most)], 0) for key, metric in METRICS.items()
+    key: (bool if metric.type is bool else Annotated[metric.type, Field(ge=0, le=metric.most)], 0)
+    for key, metric in METRICS.items()
 }
 StoredResult = create_model("StoredResult", __base__=_Stored, **_NUMBERS)
 

@@ -186,7 +186,7 @@ def test_card_says_what_the_run_says(exported: Path):
     assert success.metric_args == {"n": 500, "interval_95": [0.57, 0.654]}
     assert {result.dataset_name for result in card.data.eval_results} == {"homerl heldout"}
     for said in (
-        "| heldout | 500 | 61.2 % | 57.0 % to 65.4 % | 65.0 % | 80.0 % | 2.5 | 80.0 |",
+        "| heldout | 500 | 61.2 % | 57.0 % to 65.4 % | 65.0 % | 80.0 % | 2.50 | 80.0 |",
         "| empty | 0 |",
         "| `collateral` | 0.2 |",
         "450 of 900 rollouts succeeded, and 99.0 % of 300 tasks",

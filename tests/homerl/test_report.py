@@ -220,7 +220,7 @@ def test_table_says_the_figures_of_score_json(run):
             *expected,
             round(100 * first["phi"], 1),
             round(first["tool_calls"], 2),
-            round(first["tokens"], 1),
+            *([round(first["tokens"], 1)] if first["tokens"] else []),  # scripted agents count none
         ]
 
 
