@@ -17,7 +17,7 @@ from pathlib import Path
 from envs.documents.trouble import naming
 
 
-def write_atomic(path: str | Path, content: str | bytes | Iterable[str], mode: int = 0o666) -> None:
+def write_atomic(path: str | Path, content: str | bytes | Iterable[str] | Iterable[bytes], mode: int = 0o666) -> None:
     """Replace the file at `path`, and create its folder if needed. Readers see either the old content or the new one.
 
     The same holds after a crash. `content` may be an iterable of strings, which are written one by one, so that the

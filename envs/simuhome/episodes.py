@@ -56,6 +56,11 @@ class DueTime(_FilePart):
         """The ticks of the window. The goal must hold at one of them."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
+    @property
+    def further(self) -> dict[str, Any]:
+        """The other keys of the file, which say how the time is told."""
+        return self.model_extra or {}
+
 
 class GoalSpec(_FilePart):
     """One goal of an episode. Which fields are used depends on the query type.
@@ -73,6 +78,11 @@ class GoalSpec(_FilePart):
     when: DueTime | None = None
     anchor: dict[str, Any] = Field(default_factory=dict)
     targets: tuple[TargetDevice, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        """The attribute that QT1 asks for, by flat key; empty in goals of other kinds."""
+        return str((self.model_extra or {}).get("attribute", ""))
 
     @property
     def rooms(self) -> set[str]:

@@ -106,8 +106,8 @@ def _candidates(tokenizer: Any, template: str) -> Iterator[str]:
             yield marks.template
     begins = tokenizer.bos_token and tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id]
     end = tokenizer.eos_token
-    opens = (f"{IM_START}{role}\n" for role in ("system", "user", "assistant"))
-    yield Marks(tokenizer.bos_token if begins else "", *opens, f"{end}\n", end, "\n").template
+    system, user, assistant = (f"{IM_START}{role}\n" for role in ("system", "user", "assistant"))
+    yield Marks(tokenizer.bos_token if begins else "", system, user, assistant, f"{end}\n", end, "\n").template
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:

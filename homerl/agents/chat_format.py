@@ -83,7 +83,7 @@ def render_new(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]
 
 def is_said(message: Message) -> bool:
     """Whether the assistant said it."""
-    return message["role"] == "assistant"
+    return bool(message["role"] == "assistant")
 
 
 def said_in(tokenizer: Any, message: Message) -> str:

@@ -40,7 +40,7 @@ class TransformersEngine:
     On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
     """
 
-    prefill_caches = 16_384  # most tokens of one forward pass over prompts
+    prefill: int = 16_384  # most tokens of one forward pass over prompts
 
     def __init__(
         self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0,
@@ -51,7 +51,7 @@ class TransformersEngine:
         self.max_tokens, self.batch, self.version = max_tokens, batch, version
         self.temperature = temperature if temperature >= COLDEST else 0.0
         self.stopped: Callable[[], bool] = lambda: False  # looked at after each token: whether anybody still waits
-        self._waiting: list[tuple[tuple[int, int, int], Sequence[int], asyncio.Future]] = []
+        self._waiting: list[tuple[tuple[int, int, int], Sequence[int], asyncio.Future[Sample]]] = []
         self.held = DialogueCache(2 * batch) if held is None else held
 
     def forget(self) -> None:
@@ -67,7 +67,7 @@ class TransformersEngine:
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample in the next batch."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future = loop.create_future()
+        future: asyncio.Future[Sample] = loop.create_future()
         self._waiting.append((place(), tuple(prompt), future))
         if len(self._waiting) == 1:
             settled(self._flush)
@@ -88,8 +88,12 @@ class TransformersEngine:
             if answers is None:
                 continue
             for (*_, future), answer in zip(part, answers, strict=True):
-                if not future.cancelled():
-                    (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
+                if future.cancelled():
+                    continue
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
             waiting = waiting[size:]
 
     def _fitting(self, lengths: Sequence[int]) -> int:
@@ -205,7 +209,7 @@ class TransformersEngine:
         return Sample((*sample.ids, *ids[:length]), (*sample.logprobs, *logprobs[:length]), self.version)
 
     def _has_ended(self, sample: Sample) -> bool:
-        return sample.ids[-1] == self.tokenizer.eos_token_id
+        return bool(sample.ids[-1] == self.tokenizer.eos_token_id)
 
 
 def fitting_tokens(model: Any) -> int:
@@ -218,7 +222,7 @@ def fitting_tokens(model: Any) -> int:
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token = 2 * config.num_hidden_layers * heads * size * next(model.parameters()).element_size()
+    token: int = 2 * config.num_hidden_layers * heads * size * next(model.parameters()).element_size()
     if model.device.type == "cuda":
         memory = torch.cuda.get_device_properties(model.device).total_memory
     else:

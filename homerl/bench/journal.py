@@ -72,7 +72,7 @@ class Journal:
             os.fsync(descriptor)
             self._synced = time.monotonic()
 
-    def done(self, index: int) -> bool:
+    def done(self, index: int | str) -> bool:
         """Whether the episode of this index was played, and its outcome counts."""
         return self._counts.get(index, False)
 

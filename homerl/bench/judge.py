@@ -169,7 +169,7 @@ def apply_judgements(
     right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
     if not world_of(trajectory.blueprint).holds_with(trajectory, right):
         return dict(row)
-    return row | {"outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
+    return {**row, "outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
 
 
 def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class SuiteSettings(Model):
         refuse_behaviours([self.world], self.user.behaviours)
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
-        if self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:
+        if self.benchmark and self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:
             raise ValueError(f"'{self.benchmark}' has no easier half")
         return self
 

@@ -201,7 +201,11 @@ def _whole(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _play_waves(
-    episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
+    episodes: EpisodeSpecs,
+    factories: ParticipantFactories,
+    journal: Journal,
+    pace: Pace,
+    progress: Callable[[int, int], None],
 ) -> None:
     for start in range(0, len(episodes), pace.at_once):
         wave = range(start, min(start + pace.at_once, len(episodes)))
@@ -218,7 +222,11 @@ async def _play_waves(
 
 
 async def _play_all(
-    episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
+    episodes: EpisodeSpecs,
+    factories: ParticipantFactories,
+    journal: Journal,
+    pace: Pace,
+    progress: Callable[[int, int], None],
 ) -> None:
     """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
     missing = [index for index in range(len(episodes)) if not journal.done(index)]

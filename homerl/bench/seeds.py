@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from rich.table import Table
 
@@ -58,7 +59,7 @@ def suites_of(run: Path) -> list[str]:
     return scored
 
 
-def read_results(run: Path, model: str, suite: str, needed: Sequence[str] = ()) -> list[dict]:
+def read_results(run: Path, model: str, suite: str, needed: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The results of one model of a run on a suite, with the `needed` keys; `InputError` if there are none."""
     path = run / model / "bench" / suite / "results.jsonl"
     if not path.exists():

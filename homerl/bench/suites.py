@@ -156,7 +156,7 @@ def is_shipped(suite: Suite) -> bool:
 
 def shipped_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
-    if not is_shipped(suite):
+    if suite.shipped is None or not suite.shipped.is_file():
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
         raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
     return suite.shipped

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from envs.messages import Message
@@ -76,7 +76,7 @@ class Session:
         """The home as it is now."""
         return self.episode.situation
 
-    async def say(self, sentence: str) -> AsyncIterator[Event]:
+    async def say(self, sentence: str) -> AsyncGenerator[Event]:
         """Say a sentence, and yield what the agent does, as it does it. May be cancelled at any moment."""
         turn = Turn(sentence, self.episode.fork())
         self.turns.append(turn)

@@ -65,8 +65,7 @@ class Terminal:
         """Do what a line says."""
         if line.startswith("/"):
             name, _, rest = line[1:].partition(" ")
-            command, _ = self.commands.get(name, (self._unknown, ""))
-            command(rest.strip())
+            self.commands.get(name, (self._unknown, ""))[0](rest.strip())
         elif line:
             with suppress(KeyboardInterrupt):
                 runner.run(self._say(line))
@@ -123,7 +122,7 @@ class Terminal:
             self._show(f"not saved: {' '.join(str(error).split())}", "red")
 
     def _help(self, _: str) -> None:
-        for name, (_, what) in self.commands.items():
+        for name, (_command, what) in self.commands.items():
             self._show(Text.assemble((f"/{name:6}", "bold"), what))
 
     def _quit(self, _: str) -> None:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
 
 def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:
     """Yield the shards of worker processes on this machine; `parts` holds (shards, concurrent blueprints) of each."""
-    context, running = get_context("spawn"), {}
+    context = get_context("spawn")
+    running: dict[Any, BaseProcess] = {}
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
@@ -113,16 +115,16 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
         running[reader] = process
     try:
         while running:
-            for reader in connection.wait(list(running)):
-                if (found := _received(reader)) is None:
-                    _ended(running.pop(reader))
+            for ready in connection.wait(list(running)):
+                if (found := _received(ready)) is None:
+                    _ended(running.pop(ready))
                 else:
                     yield found
     finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            _ended(process)
+        for worker in running.values():
+            worker.terminate()
+        for worker in running.values():
+            _ended(worker)
 
 
 def _ended(process: Any) -> None:
@@ -141,7 +143,8 @@ def _received(reader: Any) -> Shard | None:
         raise RuntimeError("a worker was killed; start the same command again to go on") from None
     if isinstance(found, Exception):
         raise found
-    return found
+    shard: Shard | None = found
+    return shard
 
 
 def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:

@@ -108,6 +108,7 @@ class Maker:
             client = StructuredClient(self.endpoints["author"], config.author)
             part = part_for(recipe, seed)
             author = world_of(part).llm_author
+            assert author, "the recipe was checked"
             found = await author(part, config.split, seed, client, config.author.attempts, dropped)
             return found.blueprint, {"author": found.record | asdict(client.tally)}
         made = make_blueprint(recipe, config.split, seed, dropped)
@@ -119,10 +120,13 @@ class Maker:
     async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
+            role_play = world_of(blueprint).role_play
+            assert role_play and config.agent, "the recipe was checked"
             client = StructuredClient(self.endpoints["agent"], config.agent)
-            return await world_of(blueprint).role_play(
+            found: tuple[list[Trajectory], TreeStats] = await role_play(
                 blueprint, self._agent(blueprint, blueprint.seed), client, config.limits
             )
+            return found
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
             return await forest(blueprint, self.participants(blueprint, line.rollouts), line, config.limits)

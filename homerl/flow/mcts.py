@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -92,7 +92,7 @@ async def forest(
     The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
     one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
     """
-    stats, found = TreeStats(), dict[tuple, Trajectory]()
+    stats, found = TreeStats(), dict[tuple[Any, ...], Trajectory]()
     forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
 
     def goes_on() -> bool:
@@ -120,7 +120,7 @@ def _recovery(found: Iterable[Trajectory], verified: Sequence[Trajectory]) -> li
     return sorted(alike, key=lambda trajectory: len(trajectory.steps))[:1]
 
 
-def _deeds(trajectory: Trajectory) -> tuple:
+def _deeds(trajectory: Trajectory) -> tuple[Any, ...]:
     """A success's texts, states and observations, by which two are equal. One last word is like another."""
     said = tuple(message["content"] for message in trajectory.messages[:-1])
     return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
@@ -175,7 +175,7 @@ def _outgrown(node: Node, error: RequestRefused) -> None:
     node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
 
 
-async def _candidates(node: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence:
+async def _candidates(node: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.role is Role.AGENT:
         replies = await replies_from(players.agent, node.episode, config.k_agent)

@@ -105,6 +105,6 @@ def code_of(call: Mapping[str, Any]) -> str:
     """A tool call as text: the code if it has an argument `code`, else the tool's name and its arguments."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:
-        return json.loads(arguments)["code"]
+        return str(json.loads(arguments)["code"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return f"{name} {arguments}"

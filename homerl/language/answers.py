@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -177,7 +177,8 @@ def _nought(expected: Answer, text: str) -> Reading:
 
 
 def _matches(expected: Answer, value: float) -> Reading:
-    return "right" if abs(value - float(expected.value)) <= expected.tolerance + 1e-9 else "wrong"
+    wanted: Any = expected.value
+    return "right" if abs(value - float(wanted)) <= expected.tolerance + 1e-9 else "wrong"
 
 
 def _clauses(text: str) -> Iterator[tuple[int, int]]:

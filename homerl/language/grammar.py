@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import Literal
 
-from hassil.expression import Alternative, ListReference, Permutation, RuleReference, TextChunk
+from hassil.expression import Alternative, Expression, ListReference, Permutation, RuleReference, TextChunk
 from hassil.expression import Sequence as Parts
 from hassil.parse_expression import parse_sentence
 from hassil.parser import ParseError
@@ -86,7 +86,7 @@ class Template:
     where: str
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> Expression:
         """The parsed text. Raises `InputError` if it cannot be parsed."""
         try:
             return parse_sentence(self.text).expression

@@ -43,7 +43,7 @@ class Numbers(Model):
     def reading(self) -> tuple[re.Pattern[str], dict[str, float]]:
         """(a pattern that matches number words, the value of each word)."""
         pairs = ((ten, one, gap) for ten in self.tens for one in self.ones for gap in self.between)
-        joined = {ten + gap + one: self.tens[ten] + self.ones[one] for ten, one, gap in pairs}
+        joined: dict[str, float] = {ten + gap + one: self.tens[ten] + self.ones[one] for ten, one, gap in pairs}
         values = joined | self.tens | self.whole
         ways = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
         return re.compile(f"{self.before}(?:{ways}){self.after}", re.I), values

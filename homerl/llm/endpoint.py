@@ -198,7 +198,7 @@ class Endpoint:
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer = checked(await replica.client.post(path, body=body, cast_to=kind), kind)
+                answer: Any = checked(await replica.client.post(path, body=body, cast_to=kind), kind)
         except UNREADABLE as error:
             raise ValueError("the answer is no completion") from error
         finally:

@@ -51,7 +51,7 @@ def with_images(messages: Iterable[Message], clips: Clips, task: str) -> list[Me
 
 
 def _is_result(message: Message) -> bool:
-    return message["role"] == "tool"
+    return bool(message["role"] == "tool")
 
 
 def _spread(frames: Sequence[str], most: int) -> list[str]:

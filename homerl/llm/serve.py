@@ -51,7 +51,7 @@ class ServerFailed(InputError):
     def __str__(self) -> str:
         return super().__str__() + tail(self.log)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[ServerFailed], tuple[str, Path]]:
         return type(self), (self.what, self.log)
 
 
@@ -59,7 +59,7 @@ class ServerFailed(InputError):
 def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (urls, model) of endpoints that answer; start and stop the server here if the recipe says `serve`."""
     if settings.serve is None:
-        yield settings.urls, settings.model
+        yield settings.urls, settings.served_name
         return
     serve, model, key = settings.serve, settings.served_name, settings.key
     url = address(serve)
@@ -74,7 +74,7 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
 
 
 @contextmanager
-def running(serve: ServeSettings, model: str, log: Path, key: str | None = None) -> Iterator[subprocess.Popen]:
+def running(serve: ServeSettings, model: str, log: Path, key: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Start a vLLM server under the name `model`, yield its process once it answers, and stop it at the end."""
     with stoppable():
         server = start(serve, model, log)
@@ -86,7 +86,7 @@ def running(serve: ServeSettings, model: str, log: Path, key: str | None = None)
 
 
 @contextmanager
-def missed(server: subprocess.Popen, log: Path) -> Iterator[None]:
+def missed(server: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
     """Interrupt the block if the server ends by itself, and raise `ServerFailed` with the end of its log.
 
     It works in the main thread only, because only the main thread can be interrupted.
@@ -97,7 +97,7 @@ def missed(server: subprocess.Popen, log: Path) -> Iterator[None]:
         """Send SIGTERM to the main thread once the server has ended."""
         while not over.wait(POLL):
             if server.poll() is not None:
-                signal.pthread_kill(main.ident, signal.SIGTERM)  # `stoppable` turns it into an interrupt
+                signal.pthread_kill(main.ident or 0, signal.SIGTERM)  # `stoppable` turns it into an interrupt
                 return
 
     if threading.current_thread() is main:
@@ -117,7 +117,7 @@ def address(serve: ServeSettings) -> str:
     return f"http://127.0.0.1:{serve.port}/v1"
 
 
-def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen:
+def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen[bytes]:
     """Start vLLM on the GPUs of the recipe, under a guard and in a process group of its own.
 
     Raises `InputError` if the port is in use or vLLM is not installed.
@@ -191,7 +191,9 @@ def is_reachable(url: str) -> bool:
     return not trouble(url)
 
 
-def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float, key: str | None = None) -> None:
+def wait_until_ready(
+    url: str, server: subprocess.Popen[bytes] | None, log: Path, seconds: float, key: str | None = None
+) -> None:
     """Return once `url` lists its models; show the waiting on the terminal.
 
     Raises `ServerFailed` if the server ends or needs more than `seconds`, and `InputError` if it demands another key.
@@ -251,7 +253,7 @@ def tail(log: Path, lines: int = TAIL) -> str:
     return "".join(f"\n  {line}" for line in text.splitlines()[-lines:]) or " (it is empty)"
 
 
-def stop(server: subprocess.Popen) -> None:
+def stop(server: subprocess.Popen[bytes]) -> None:
     """End the server and its process group: SIGTERM, then SIGKILL after `GRACE` seconds."""
     for sent in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):

@@ -97,14 +97,14 @@ class EndpointSettings(Model):
         return (self.url,) if isinstance(self.url, str) else self.url or ()
 
     @property
-    def served_name(self) -> str | None:
-        """The name of the model in requests."""
-        return self.model or (self.serve.model if self.serve else None)
+    def served_name(self) -> str:
+        """The name of the model in requests; empty if no chat model plays the role."""
+        return self.model or (self.serve.model if self.serve else "")
 
     @property
     def asked(self) -> dict[str, Any]:
         """The settings that answers depend on, as plain data."""
-        asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
+        asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name or None}
         if self.serve:
             served = self.serve.model_dump(mode="json", include=SERVED, exclude_defaults=True)
             asked |= {"serve": served} if served != {"model": asked["model"]} else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 SAMPLE = 200  # number of texts that self-BLEU compares
 TOKENS = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[a-z]+)?")
@@ -34,7 +35,7 @@ class TextDiversity:
             self.totals[n - 1] += max(0, len(tokens) - n + 1)
         _keep(self.kept, self.sample, text, self.texts, self.rng)
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, Any]:
         """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
         shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
         return {
@@ -57,7 +58,7 @@ def self_bleu(texts: Sequence[str]) -> float:
 
     It is 0 for fewer than two texts. The time grows with the square of the number of texts.
     """
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     if len(texts) < 2:
         return 0.0

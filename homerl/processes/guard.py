@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     return server.returncode
 
 
-def end(server: subprocess.Popen) -> int:
+def end(server: subprocess.Popen[bytes]) -> int:
     """End the whole group after the owner has ended; this includes the calling process."""
     os.killpg(0, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

@@ -83,7 +83,7 @@ def export(
     if gguf:
         check_convertible(model.config, tokenizer, str(stage / "model"))
     _write(model, tokenizer, facts, adapter, folder, gguf)
-    if push:
+    if repo and push:
         upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
     return folder
 

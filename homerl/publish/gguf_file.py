@@ -93,7 +93,8 @@ def _add_model(writer: Any, config: Any, kind: str, name: str) -> None:
 
 def _parts(tokenizer: Any) -> dict[str, Any]:
     """The tokenizer as `tokenizer.json` has it."""
-    return json.loads(tokenizer.backend_tokenizer.to_str())
+    parts: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    return parts
 
 
 def split_name(tokenizer: Any, where: str) -> str:
@@ -198,7 +199,7 @@ def _stored_as(kind: str, shape: tuple[int, ...]) -> str:
 def _weight(path: Path, name: str, stored: str) -> np.ndarray:
     """One weight in float32, which holds every dtype of a checkpoint; `InputError` if it would overflow."""
     with safe_open(path, "pt") as file:
-        weight = file.get_tensor(name).float().numpy()
+        weight: np.ndarray = file.get_tensor(name).float().numpy()
     if stored == "F16" and np.abs(weight).max() > np.finfo(np.float16).max:
         raise InputError(f"the weight {name} is too large for f16", path.name, "export it with --gguf bf16")
     return weight

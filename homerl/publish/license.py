@@ -31,7 +31,10 @@ def license_of(model: str) -> str | None:
 
     try:
         if Path(model).is_dir():
-            return ModelCard.load(Path(model) / "README.md", ignore_metadata_errors=True).data.license
-        return getattr(HfApi().model_info(model, timeout=10).card_data, "license", None)
+            data = ModelCard.load(Path(model) / "README.md", ignore_metadata_errors=True).data
+        else:
+            data = HfApi().model_info(model, timeout=10).card_data
+        named: str | None = getattr(data, "license", None)
+        return named
     except (HTTPError, OSError, ValueError):  # no card, no such model, no network, or what is no hub id
         return None

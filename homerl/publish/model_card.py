@@ -199,7 +199,7 @@ def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, 
     )
     sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, own) if text]
     acts = "in one JSON answer to each request" if world_card(facts).one_answer else "by calling tools"
-    filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
+    filled: dict[str, Any] = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
 
 
@@ -336,7 +336,7 @@ def _training(facts: Facts) -> str:
 
 def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:
     """What the recipe's credit mode is, in a sentence, where that mode is there."""
-    mode = modes().get((recipe.get("rlve") or {}).get("credit"))
+    mode = modes().get((recipe.get("rlve") or {}).get("credit", ""))
     if mode:
         yield f"Credit `{mode.name}`: {mode.sentence}"
 

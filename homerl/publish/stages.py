@@ -87,7 +87,9 @@ def mapping_of(document: Document) -> dict[str, Any]:
 
 def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
-    told = next((found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {})
+    told: dict[str, Any] = next(
+        (found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {}
+    )
     if told and "file" not in told:
         return told
     if told and (first := first_row(Path(told["file"]))):

@@ -20,10 +20,10 @@ def talk_terms(stage: Path) -> dict[str, Any]:
     A key is left out if neither the recipes beside the stage's model nor those of its flywheel say it.
     """
     data = [*_recipes(stage)]
-    bench = next((found for one in data if (found := one.get("bench"))), {})
+    bench: Mapping[str, Any] = next((found for one in data if (found := one.get("bench"))), {})
     suites = [suite for suite in bench.get("suites") or () if not suite.get("benchmark")]
     recipe = suites[0].get("recipe") if suites else None
-    limits = bench.get("limits") or next((found for one in data if (found := one.get("limits"))), {})
+    limits: Mapping[str, Any] = bench.get("limits") or next((found for one in data if (found := one.get("limits"))), {})
     told = {
         "recipe": recipe or played_by(stage) or None,
         "temperature": bench.get("temperature"),

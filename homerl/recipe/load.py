@@ -24,7 +24,7 @@ EVERY = "every"  # the first word of an override of a key wherever it stands
 SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Document]:
+def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Document]:
     """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
     document = _extended(find_recipe(path), ())
     for key, value in _sources_first(parse_overrides(overrides)):
@@ -194,7 +194,9 @@ def _put(data: Any, path: KeyPath, value: Any) -> Any:
         return _merge(data, value)
     first, *rest = path
     new = _put(data[first], tuple(rest), value)
-    return [*data[:first], new, *data[first + 1 :]] if isinstance(data, list) else {**data, first: new}
+    if isinstance(data, list):
+        return [new if at == first else one for at, one in enumerate(data)]
+    return {**data, first: new}
 
 
 def _as_document(base: Document, key: tuple[str, ...], value: Any) -> Document:

@@ -38,7 +38,7 @@ class FlywheelRecipe(RLVESections):
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
 SERVED_ROLES = ("user", "agent", "author")  # model roles that `serve-user` can serve
-KINDS: dict[str, type[Base]] = {
+KINDS: dict[str, type[Recipe]] = {
     "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ def rates(utterances: Sequence[frozenset[Behaviour]]) -> dict[str, Rate]:
     """The rate of each behaviour, from what each utterance shows; empty without utterances."""
     if not utterances:
         return {}
-    found = {}
+    found: dict[str, Rate] = {}
     for name in BEHAVIOURS:
         shows = np.array([name in behaviours for behaviours in utterances], dtype=float)
         found[name] = Rate(float(shows.mean()), *share_interval(shows), len(shows))

@@ -8,7 +8,7 @@ outcome, and says how many are missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,12 @@ def render(report: BenchReport) -> str:
     categories, rows = report.printed()
     shown = list(entries(report))
     words = glossary_of(report.world)
-    filters = {"percent": percent, "explained": words.explained, "full": words.in_full, "meaning": words.meaning}
+    filters: dict[str, Callable[..., Any]] = {
+        "percent": percent,
+        "explained": words.explained,
+        "full": words.in_full,
+        "meaning": words.meaning,
+    }
     return template(Path(__file__).with_name("bench.html.jinja"), **filters).render(
         report=report,
         score=report.score,

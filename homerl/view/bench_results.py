@@ -52,12 +52,12 @@ class BenchReport:
     @property
     def model(self) -> str:
         """The model's name, as its server knows it or as it was given."""
-        return self.run.get("served") or self.run["model"]
+        return str(self.run.get("served") or self.run["model"])
 
     @property
     def setting(self) -> str:
         """The setting that was played, such as `eia`."""
-        return self.run["setting"]
+        return str(self.run["setting"])
 
     @property
     def part(self) -> str:
@@ -70,7 +70,7 @@ class BenchReport:
     @property
     def left_out(self) -> int:
         """The number of episodes that say nothing about the agent."""
-        return len(self.results) - self.score["n"]
+        return len(self.results) - int(self.score["n"])
 
     @property
     def faults(self) -> list[tuple[str, str, int]]:
@@ -96,7 +96,7 @@ class BenchReport:
         if not self.run.get("prices"):
             return None
         paid = zip(self.run["prices"], ("prompt_tokens", "tokens"))
-        return sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid)
+        return float(sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid))
 
     def printed(self) -> tuple[list[str], list[Row]]:
         """The paper's categories and rows for this suite and setting; empty if there are none, or beside a part of it."""

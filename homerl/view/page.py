@@ -39,7 +39,13 @@ class Figure:
 def render(run: Run) -> str:
     """The page as HTML."""
     words = glossary_of(world_in(run))
-    filters = {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
+    filters: dict[str, Callable[..., Any]] = {
+        "percent": percent,
+        "points": points,
+        "figure": figure,
+        "duration": duration,
+        "kinds": kinds,
+    }
     filters |= {"explained": words.explained, "full": words.in_full}
     return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,

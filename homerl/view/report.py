@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -107,7 +108,7 @@ def caption(run: Run) -> Text:
     return Text.assemble(" ", Text("\n ").join(lines))  # indented like the table
 
 
-def gain_line(suite: str, gain: Mapping) -> Text:
+def gain_line(suite: str, gain: Mapping[str, Any]) -> Text:
     """A suite's gain in points with its interval; green if it is above 0, red if below."""
     low, high = gain["interval"]
     style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"

@@ -173,7 +173,9 @@ def _finished(out: Path) -> str | None:
     """When the newest result of the run was written, in UTC."""
     products = ("*/bench/*/score.json", "*/metrics.jsonl", "synth/stats.json")
     newest = max((path.stat().st_mtime for product in products for path in out.glob(product)), default=None)
-    return newest and datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if newest is None:
+        return None
+    return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _text(path: Path) -> str:

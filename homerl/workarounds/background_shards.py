@@ -16,14 +16,15 @@ from typing import Any
 
 
 @contextmanager
-def apply(groups: Sequence[Any]) -> Iterator[list[Future]]:
+def apply(groups: Sequence[Any]) -> Iterator[list[Future[Any]]]:
     """Let the saves of the context go on in threads. The list that it gives holds a future of each.
 
     Each save needs a process group of its own, on gloo: its collectives run beside those of training and of other saves.
     """
     from torch.distributed import checkpoint
 
-    plain, begun = checkpoint.save, []
+    plain = checkpoint.save
+    begun: list[Future[Any]] = []
 
     def save(state_dict: dict[str, Any], **settings: Any) -> None:
         begun.append(checkpoint.async_save(state_dict, process_group=groups[len(begun)], **settings))

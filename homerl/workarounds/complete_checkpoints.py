@@ -10,8 +10,15 @@ function). To reproduce: let a second rank sleep in `_save_rng_state`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-class CompleteCheckpoints:
+if TYPE_CHECKING:
+    from transformers import Trainer as Mixed
+else:
+    Mixed = object
+
+
+class CompleteCheckpoints(Mixed):
     """A trainer mixin: the last file of a checkpoint, which marks it complete, is written after every rank has written its
     own.
     """

@@ -52,7 +52,10 @@ def attend(
     shared = heads // key.shape[1]
     plain = attention_mask is None or attention_mask.shape[1] > 1 or options.get("position_bias") is not None
     if length > 1 or shared == 1 or plain:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **options
+        )
+        return found
     rows = query.reshape(batch, heads // shared, shared, size)  # the query heads of a group follow one another
     attended = scaled_dot_product_attention(rows, key, value, attn_mask=attention_mask, scale=scaling)
     return attended.reshape(batch, 1, heads, size), None

@@ -88,9 +88,9 @@ def wait_for(what, seconds: float = 60) -> bool:
 
 
 def test_the_command_is_what_the_recipe_says():
-    serve = ServeSettings(model="a/b", gpus=(0, 1, 2, 3), tensor_parallel=2, max_length=99, gpu_memory=0.5, seed=7)
+    serve = ServeSettings(model="a/b", gpus=(0, 1, 2, 3), tensor_parallel=2, max_length=99, gpu_memory=0.5)
     text = " ".join(vllm_command(serve, "name"))
-    for part in ("serve a/b", "--tensor-parallel-size 2", "--data-parallel-size 2", "--max-model-len 99", "--seed 7",
+    for part in ("serve a/b", "--tensor-parallel-size 2", "--data-parallel-size 2", "--max-model-len 99", "--seed 0",
                  "--gpu-memory-utilization 0.5", "--served-model-name name", "--host 127.0.0.1"):  # fmt: skip
         assert part in text
 

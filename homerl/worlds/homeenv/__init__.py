@@ -76,7 +76,8 @@ class HomeEnvWorld(WorldAdapter):
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language of the recipe's homes."""
-        return recipe.get("home", {}).get("language", "en")
+        language: str = recipe.get("home", {}).get("language", "en")
+        return language
 
     def out_of_reach(self, recipe: Any) -> Iterable[str]:
         """The products of the recipe's homes that no tool of its toolset reaches."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -169,10 +169,10 @@ def serve_env(
     one_of("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):
         raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
-    from homerl.worlds.homeenv.serve_env import serve
+    from homerl.worlds.homeenv.serve_env import Transport, serve
 
     start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=_range(devices or "2-6")))
-    serve(HomeEnv(start, tuple(task or ()), toolset), transport, port, show_tasks)
+    serve(HomeEnv(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
 
 
 def view_home(

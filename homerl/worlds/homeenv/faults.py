@@ -15,6 +15,7 @@ from envs.homeenv.home import Home
 from homerl.language.manner import Manner, manner
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.situation import situation_of
 
 CODE = re.compile(
     r"[`{}]|[=!<>]=|=>|\w ?= ?\w|</?\w+>|\b\w+\((?!s\))[^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
@@ -34,8 +35,8 @@ def overheard(text: str, home: Home) -> str:
 def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
     """(reason, explanation) if the user must not say this while these intents are open, else None."""
     words = manner(episode.blueprint.language)
-    own = own_words(episode.blueprint, intents)
-    if leaked := leak(text, own, episode.situation.home, words):
+    own = own_words(situation_of(episode).blueprint, intents)
+    if leaked := leak(text, own, situation_of(episode).home, words):
         return "leak", f"the user said {leaked!r}, which a person would not"
     if repeats(text, episode):
         return "repetition", "the user said the same again though nothing had changed"
@@ -88,7 +89,7 @@ def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Inten
 
     If the text objects or corrects itself, it may also name what the assistant said, and a wrong number beside a right one.
     """
-    home, told, said = episode.situation.home, told_numbers(own, intents, words), number_values(text, words)
+    home, told, said = situation_of(episode).home, told_numbers(own, intents, words), number_values(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
     heard = overheard("\n".join(episode.words_of(m).text for m in episode.messages if m["role"] == "assistant"), home)
@@ -153,7 +154,7 @@ def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
 
     None if the intent has neither devices nor values.
     """
-    plan = episode.situation.home.plan.by_did
+    plan = situation_of(episode).home.plan.by_did
     actions = intent.automation.actions if intent.automation else ()
     dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
     names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}

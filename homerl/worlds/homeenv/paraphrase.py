@@ -131,7 +131,7 @@ def same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
     return _core(said) == _core(meant)
 
 
-def _core(calls: Sequence[tuple[str, str, tuple]]) -> Counter[tuple[str, str, str]]:
+def _core(calls: Sequence[tuple[str, str, tuple[Any, ...]]]) -> Counter[tuple[str, str, str]]:
     """The calls, without those that only turn on what another call sets."""
     switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
     set_too = {

@@ -16,6 +16,7 @@ from homerl.language.manner import Manner, WordScale
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv import faults
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.situation import situation_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class HomePersona:
 
     def role(self, words: Manner) -> str:
         """The scene, and the person's name, age, health and habits."""
-        blueprint = self.episode.blueprint
+        blueprint = situation_of(self.episode).blueprint
         profile = blueprint.profile
         return words.role.format(
             scene=blueprint.scene, name=profile.name, age=profile.age, health=profile.health,
@@ -35,11 +36,11 @@ class HomePersona:
 
     def notices(self, words: Manner) -> str:
         """The air and the lit lamps in the rooms of the person's devices."""
-        return around(self.episode.situation.home, self.episode.blueprint, words)
+        return around(situation_of(self.episode).home, situation_of(self.episode).blueprint, words)
 
     def overhears(self, text: str) -> str:
         """The agent's text without ids, see `faults.overheard`."""
-        return faults.overheard(text, self.episode.situation.home)
+        return faults.overheard(text, situation_of(self.episode).home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
         """See `faults.utterance_fault`."""
@@ -47,7 +48,7 @@ class HomePersona:
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
         """See `faults.about`."""
-        return faults.about(text, self.episode.situation.home, intents)
+        return faults.about(text, situation_of(self.episode).home, intents)
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
         """See `faults.on_topic`."""

@@ -34,6 +34,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent, turns_needed
 from homerl.worlds.homeenv.messages import label
+from homerl.worlds.homeenv.situation import situation_of
 from homerl.worlds.registry import begin
 
 WISHES = 3  # the largest number for one person
@@ -107,7 +108,7 @@ async def role_play(
     imagined = Imagined(household, start.messages[:1], tuple(start.world.tools))
     stats = TreeStats(rollouts=1)
     try:
-        await _talk(imagined, start.situation.home, agent, client, limits)
+        await _talk(imagined, situation_of(start).home, agent, client, limits)
         judgement = await client.ask(role_play_prompts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
@@ -192,9 +193,9 @@ def blueprint_of_dialogue(imagined: Imagined, limits: EpisodeLimits) -> Blueprin
     If the dialogue changed nothing, the intent asks that one attribute keeps its value.
     """
     start = begin(imagined.blueprint, limits)
-    end = replayed(imagined.blueprint, imagined, limits).situation.home
+    end = situation_of(replayed(imagined.blueprint, imagined, limits)).home
     slots = end.plan.slots
-    changes = start.situation.home.diff(end)
+    changes = situation_of(start).home.diff(end)
     changed = [change.slot for change in changes if not getattr(slots[change.slot].type, "read_only", True)]
     kept = changed or [next(i for i, slot in enumerate(slots) if slot.owner in end.plan.by_did)]
     conditions = tuple(f'device("{slots[i].owner}").{slots[i].path} == {end.values[i]!r}' for i in kept)

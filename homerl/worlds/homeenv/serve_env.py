@@ -16,7 +16,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 import anyio.to_thread
@@ -92,7 +92,7 @@ class HomeServer:
             on_list_resources=self._list_resources,
             on_read_resource=self._read_resource,
         )
-        server.middleware.append(_refuse_sessionless)
+        server.middleware.append(cast(Any, _refuse_sessionless))
         return server
 
     def session(self, context: ServerRequestContext) -> Session:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
@@ -17,6 +17,7 @@ from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
 from envs.world import Action
 from homerl.play.course import Added, Course
+from homerl.play.episode import Episode
 from homerl.play.messages import json_answer, words_of
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, added_by, turns_needed
@@ -120,7 +121,7 @@ class HomeSituation(Situation):
             return None
         answer, malformed = json_answer(reply.message.get("content") or "")
         (tool,) = TOOLSETS[self.blueprint.toolset].tools
-        return reply.malformed or malformed or {**answer, "name": tool.name}
+        return reply.malformed or malformed or {**(answer or {}), "name": tool.name}
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call in the home."""
@@ -180,6 +181,11 @@ class HomeSituation(Situation):
         devices = sorted({did for intent in wishes for did in intent.devices})
         rules = [rule.describe() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
         return [[did, self.home.state_of(did)] for did in devices] + rules
+
+
+def situation_of(episode: Episode) -> HomeSituation:
+    """The situation of an episode of this world."""
+    return cast(HomeSituation, episode.situation)
 
 
 def _situation(blueprint: Blueprint, world: HomeEnv, start: Home, heard: Heard = Heard()) -> HomeSituation:

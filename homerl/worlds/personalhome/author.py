@@ -149,7 +149,7 @@ def grounding_task(
         for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
             variants = wording.answers(kind, one.answer)
             evidence |= {*one.edit.reads} if one.changed else set()
-            parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))  # type: ignore[arg-type]
+            parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
     return Grounding(
         family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
         parts=tuple(parts), evidence=tuple(sorted(evidence)),
@@ -165,7 +165,7 @@ def choice_task(question: Question, text: str, wording: Wording, rng: random.Ran
     choices = rng.sample([right, *wrong], 5)
     return Choice(
         family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
-        choices=tuple(choices), right=LETTERS[choices.index(right)], evidence=question.evidence,  # type: ignore[arg-type]
+        choices=tuple(choices), right=LETTERS[choices.index(right)], evidence=question.evidence,
     )  # fmt: skip
 
 

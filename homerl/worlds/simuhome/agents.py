@@ -34,6 +34,7 @@ from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.messages import calls_of
 from homerl.play.situation import Reply
+from homerl.worlds.simuhome.situation import SimuHomeSituation, situation_of
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
 ACTS = ("execute_command", "write_attribute")
@@ -96,8 +97,8 @@ def needed_reads(file: EpisodeFile, home: Home) -> list[Action]:
     """The reads that an agent needs in order to answer, or to know what to do, each once."""
     reads: list[Action] = []
     for goal in file.eval.goals:
-        if goal.device_id in home.plan.devices and (goal.model_extra or {}).get("attribute"):
-            reads.append(_attribute_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
+        if goal.device_id in home.plan.devices and goal.attribute:
+            reads.append(_attribute_read(goal.device_id, *goal.attribute.split(".")))
         if goal.when:
             reads.append({"name": "get_current_time"})
             if goal.anchor:
@@ -163,7 +164,7 @@ class SimuHomeExpert:
     name = "expert"
 
     def __init__(
-        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] = {"stepwise": 1.0}, minimal: bool = False
+        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[Any, float] = {"stepwise": 1.0}, minimal: bool = False
     ) -> None:
         self.seed, self.mistakes, self.styles, self.minimal = seed, mistakes, styles, minimal
         self._known: tuple[Any, ...] = ()
@@ -174,7 +175,7 @@ class SimuHomeExpert:
         return [Reply(message, _malformed_reason(message)) for message in messages]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
-        situation = episode.situation
+        situation = situation_of(episode)
         parts, made = self._plan(situation), calls_in(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
         acts = [act for part in parts for act in part if act["name"] in ACTS]
@@ -186,14 +187,15 @@ class SimuHomeExpert:
         return acting_message(*(rest[:1] if style == "stepwise" and rest[0]["name"] not in READ_TOOLS else rest))
 
     def _style(self, rng: random.Random) -> str:
-        return rng.choices(list(self.styles), list(self.styles.values()))[0]
+        return str(rng.choices(list(self.styles), list(self.styles.values()))[0])
 
-    def _plan(self, situation: Any) -> list[list[Action]]:
+    def _plan(self, situation: SimuHomeSituation) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
             reply = situation.blueprint.intents[0].reply
             sweeping = self._style(random.Random(f"style {self.seed} {situation.blueprint.id}")) == "sweeping"
             self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal, sweeping)
-        return self._known[1]
+        plan: list[list[Action]] = self._known[1]
+        return plan
 
 
 def _malformed_reason(message: Message) -> str | None:
@@ -248,7 +250,9 @@ class FixedAnswerAgent:
         """The next required action, or `finish`."""
         done = calls_in(episode.messages)
         wanted = (
-            [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks_first else []
+            [{"name": a.tool, **a.params} for a in situation_of(episode).file.eval.required_actions]
+            if self.looks_first
+            else []
         )
         rest: list[Any] = [act for act in wanted if act not in done]
         return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]

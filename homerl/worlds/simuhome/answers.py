@@ -153,10 +153,10 @@ def _parts(text: str, goal: GoalSpec, home: Home) -> Iterator[str]:
     contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开. In a value, such as a
     vendor "Heat Pump", the name of the device's kind stays.
     """
-    place, path = DeviceReference.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
+    place, path = DeviceReference.of(goal), goal.attribute.partition(".")[2]
     for name in wordings(f"attribute.{path}"):
         text = text.replace(name, "")
-    asked = None if goal.room_state else value_at(home, goal.device_id, goal.model_extra["attribute"])
+    asked = None if goal.room_state else value_at(home, goal.device_id, goal.attribute)
     values = [str(one).lower() for one in (asked if isinstance(asked, list) else [asked])]
     for kind in wordings(f"kind.{place.kind}"):
         owner = r"(?:of|for)(?: the)? " if any(kind.lower() in value for value in values) else "(?<![a-z])"
@@ -171,7 +171,7 @@ def expected_answers(goal: GoalSpec, home: Home) -> Iterator[Answer]:
         raw, scale = home.room_state(goal.room_id)[goal.room_state], SCALE[goal.room_state]
         yield from _numbers(raw, scale, 0.5 if scale == 1 else 0.06)
         return
-    flat = goal.model_extra["attribute"]
+    flat = goal.attribute
     value, path = value_at(home, goal.device_id, flat), flat.partition(".")[2]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _numbers(value, 100 if path in HUNDREDTHS else 1, 0.005)
@@ -298,7 +298,7 @@ def _goal_reply(goal: GoalSpec, home: Home, speaker: SimuHomeSpeaker) -> str:
         value = home.room_state(goal.room_id)[goal.room_state] / SCALE[goal.room_state]
         return speaker.say(f"reply.{goal.room_state}", room=room, value=plain_number(value))
     if is_feasible(goal, home):
-        flat = goal.model_extra["attribute"]
+        flat = goal.attribute
         said = {"name": speaker.attribute(flat), "target": speaker.device(place)}
         return speaker.say("reply.attribute", value=speaker.value(flat, value_at(home, goal.device_id, flat)), **said)
     if not goal.room_state:

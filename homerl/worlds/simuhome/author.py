@@ -26,7 +26,7 @@ REMEDIES = {  # for the reasons by which episodes are not used
 
 
 def make_blueprint(
-    recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter | None = None
+    recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter[str] | None = None
 ) -> SimuHomeBlueprint:
     """The first episode of this seed whose request can be worded in sentences of the split.
 
@@ -42,7 +42,7 @@ def make_blueprint(
 
 def make_group_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
-    dropped: Counter,
+    dropped: Counter[str],
 ) -> SimuHomeBlueprint:  # fmt: skip
     """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()

@@ -55,4 +55,5 @@ def _built(kind: str) -> Json:
     """The initial attributes of a device type, as plain JSON values."""
     known = device_types().get(kind)
     initial = {} if known is None else {key: value for key, value in known.initial.items() if ".#" not in key}
-    return json.loads(json.dumps(initial))
+    built: Json = json.loads(json.dumps(initial))
+    return built

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from envs.messages import Message
 from envs.simuhome import evaluate
@@ -28,6 +28,7 @@ from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home
 from envs.simuhome.react import MAX_FAILURES, MAX_POLLS, poll_seconds
 from envs.world import Action
+from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.simuhome.answers import goals_answered, stray_changes
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
@@ -56,6 +57,11 @@ def _in_words(goal: Mapping[str, Any], case: str) -> str:
 
 
 TICKS_PER_SECOND = 10
+
+
+def situation_of(episode: Episode) -> SimuHomeSituation:
+    """The situation of an episode of this world."""
+    return cast(SimuHomeSituation, episode.situation)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
+from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
 from envs.simuhome.spec import clusters, enumerations
 from homerl.language.grammar import Style
 from homerl.language.splits import Split, Voice, of_split
@@ -164,7 +164,7 @@ def _perceive(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
 def _question(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if goal.room_state:
         return speaker.say(f"ask.{goal.room_state}", room=speaker.room(goal.room_id))
-    attribute = goal.model_extra["attribute"]
+    attribute = goal.attribute
     return speaker.say("ask.attribute", name=speaker.attribute(attribute), target=speaker.device(DeviceReference.of(goal)))
 
 
@@ -212,7 +212,7 @@ CLAUSES = (
 
 def _later(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     said = [
-        speaker.say("later", minutes=goal.when.model_extra["offset_minutes"], act=action_clauses(goal.targets, speaker))
+        speaker.say("later", minutes=due_time_of(goal).further["offset_minutes"], act=action_clauses(goal.targets, speaker))
         for goal in episode.eval.goals
     ]
     return _with_conflict(speaker.join("two", said), episode, speaker)
@@ -220,7 +220,7 @@ def _later(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
 
 def _after(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     (goal,) = episode.eval.goals
-    when, anchor = goal.when.model_extra, speaker.device(DeviceReference.of(goal.anchor))
+    when, anchor = due_time_of(goal).further, speaker.device(DeviceReference.of(goal.anchor))
     text = speaker.say(
         when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=action_clauses(goal.targets, speaker)
     )
@@ -234,8 +234,8 @@ def _together(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
         "anchor": speaker.device(DeviceReference.of(first.anchor)),
     }
     scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
-    key = f"together.{scenario[episode.meta.model_extra['scenario']]}"
-    return _with_conflict(speaker.say(key, minutes=second.when.model_extra["offset_minutes"], **names), episode, speaker)
+    key = f"together.{scenario[(episode.meta.model_extra or {})['scenario']]}"
+    return _with_conflict(speaker.say(key, minutes=due_time_of(second).further["offset_minutes"], **names), episode, speaker)
 
 
 CONFLICT_CLAUSES = {

@@ -21,6 +21,7 @@ from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import answer_message, writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.homeenv.situation import situation_of
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -60,7 +61,7 @@ class RandomAction(Baseline):
     def answer(self, episode: Episode, said: str) -> Message:
         """A random valid action, or "Done." if there is none."""
         digest = hashlib.blake2b(f"{episode.blueprint.id} {len(episode.messages)}".encode(), digest_size=8)
-        action = next(actions(episode.situation.home, random.Random(digest.hexdigest())), None)
+        action = next(actions(situation_of(episode).home, random.Random(digest.hexdigest())), None)
         return writer_of(episode).act(action.plan) if action else writer_of(episode).say("Done.")
 
 
@@ -72,7 +73,7 @@ class Keywords(Baseline):
     def answer(self, episode: Episode, said: str) -> Message:
         """One call to each of the best matching devices."""
         words = set(split_words(said))
-        devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
+        devices = best(situation_of(episode).home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
 

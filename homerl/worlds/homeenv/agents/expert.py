@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
+from typing import Any
 
 from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.values.audit import Refused
@@ -22,6 +23,7 @@ from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent, Part
 from homerl.worlds.homeenv.language.known import grammar
+from homerl.worlds.homeenv.situation import situation_of
 
 
 class Expert:
@@ -36,7 +38,7 @@ class Expert:
     name = "expert"
 
     def __init__(
-        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] | None = None, minimal: bool = False
+        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[Any, float] | None = None, minimal: bool = False
     ) -> None:
         self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
         self.styles = styles or {"snippet": 1.0}
@@ -54,7 +56,7 @@ class Expert:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
         part, beside = part_of(intent, episode)
-        unclear = intent.clarify and intent.id not in episode.situation.heard.asked
+        unclear = intent.clarify and intent.id not in situation_of(episode).heard.asked
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
             return writer.ask(asked or grammar(episode.blueprint.language).plain("question"))
@@ -100,7 +102,7 @@ def remaining(plan: Sequence[Call], episode: Episode) -> list[Call]:
 
 def needed(calls: list[Call], episode: Episode) -> list[Call]:
     """The calls that would change the home now; all calls if none would."""
-    probe, kept = episode.situation.home.fork(), []
+    probe, kept = situation_of(episode).home.fork(), []
     for call in calls:
         key = probe.state_key()
         try:
@@ -112,7 +114,7 @@ def needed(calls: list[Call], episode: Episode) -> list[Call]:
 
 
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    others = [d.did for d in episode.situation.home.plan.devices if d.did not in intent.devices] or ["0000"]
+    others = [d.did for d in situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
     plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
     return writer_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
@@ -121,7 +123,7 @@ def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Messa
 def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
     plan = _calls(intent)
-    device = episode.situation.home.plan.by_did.get(plan[-1].did) if plan else None
+    device = situation_of(episode).home.plan.by_did.get(plan[-1].did) if plan else None
     others = sorted(_like(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
         return _wrong_device(intent, episode, rng)

@@ -24,6 +24,7 @@ from homerl.play.episode import Episode
 from homerl.worlds.homeenv.agents.baselines import Baseline
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.homeenv.situation import situation_of
 
 try:
     from hassil import Intents, recognize_best
@@ -41,7 +42,7 @@ class HomeAssistant(Baseline):
 
     def answer(self, episode: Episode, said: str) -> Message:
         """The calls that the sentence means, or an apology if it was not recognised."""
-        calls = meant(episode.situation.home, said, episode.blueprint.language)
+        calls = meant(situation_of(episode).home, said, episode.blueprint.language)
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
 
 
@@ -106,5 +107,5 @@ def tools() -> dict[str, str]:
 def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
     """Home Assistant's sentences in a language, and their slot lists."""
     data = get_intents({"zh": "zh-cn"}.get(language, language))
-    intents = Intents.from_dict(data)
+    intents = Intents.from_dict(data or {})
     return intents, dict(intents.slot_lists)

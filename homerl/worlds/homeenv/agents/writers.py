@@ -10,12 +10,13 @@ from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.messages import label
+from homerl.worlds.homeenv.situation import situation_of
 
 
 def writer_of(episode: Episode) -> Writer:
     """The writer for an episode's toolset and language."""
     done = grammar(episode.blueprint.language).plain("done")
-    return TOOLSETS[episode.blueprint.toolset].writer(episode.situation.home, done, label)
+    return TOOLSETS[situation_of(episode).blueprint.toolset].writer(situation_of(episode).home, done, label)
 
 
 def answer_message(text: str, one_answer: bool = False) -> Message:

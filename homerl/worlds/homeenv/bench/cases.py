@@ -7,6 +7,7 @@ it are ignored, so that an agent cannot try one answer after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from envs.homeenv.home_file import home_from_json
 from envs.homeenv.toolsets import TOOLSETS
@@ -17,14 +18,15 @@ from homerl.play.claims import spoken
 from homerl.play.messages import Words, words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import goals, goals_on_home
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
     """The answers and clarifying questions of a trajectory, in order."""
     blueprint = Blueprint.model_validate(trajectory.blueprint)
-    intents, judged = {intent.id: intent for intent in blueprint.intents}, []
+    intents: dict[int | None, Intent] = {intent.id: intent for intent in blueprint.intents}
+    judged: list[Case] = []
     for at, (step, user) in enumerate(_with_user(trajectory)):
         intent = intents.get(step.facts.intent)
         spoke = blueprint.one_answer or not step.observations
@@ -113,7 +115,8 @@ def answer_in_words(answer: Answer) -> str:
         give = f" (give or take {answer.tolerance:g})" if answer.tolerance else ""
         unit = {"count": "", None: ""}.get(answer.unit, f" {answer.unit}")
         return f"{answer.value:g}{unit}{give}"
+    told: Any = answer.value
     if answer.type == "weekday":
-        return DAYS[int(answer.value)].capitalize()
-    value = [answer.value] if isinstance(answer.value, str) else list(answer.value)
+        return DAYS[int(told)].capitalize()
+    value = [told] if isinstance(told, str) else list(told)
     return ", ".join(value) if value else "none of them"

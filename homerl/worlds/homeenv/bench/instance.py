@@ -12,7 +12,7 @@ from envs.homemaker.make import HomeRecipe
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, turns_needed
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, turns_needed
 
 Setting = Literal["eia", "dr"]
 Size = Literal["simple", "medium", "complex"]
@@ -49,7 +49,7 @@ class Instance(Model):
         return EpisodeLimits(turns, messages, messages, 0, None if setting == "dr" else calls)
 
 
-def needed_calls(intent) -> int:
+def needed_calls(intent: Intent) -> int:
     """The number of tool calls of the reference: one for each service call, automation, and device that is read."""
     return len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})
 

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import cast, get_args
 
 from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
@@ -49,7 +49,8 @@ class OwnHome(contract.Suite):
             raise InputError(f"there is no toolset '{toolset}'", "--toolset", f"one of {', '.join(TOOLSETS)}")
         if prompt is not None and prompt not in get_args(PromptName):
             raise InputError(f"there is no prompt '{prompt}'", "--prompt", f"one of {', '.join(get_args(PromptName))}")
-        return replace(self, files=tuple(files), toolset=toolset or self.toolset, prompt=prompt or self.prompt)
+        own = self if prompt is None else replace(self, prompt=cast(PromptName, prompt))
+        return replace(own, files=tuple(files), toolset=toolset or self.toolset)
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress

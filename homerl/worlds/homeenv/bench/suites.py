@@ -79,7 +79,8 @@ class Suite(contract.Suite):
 
     def printed(self) -> Mapping[str, Any]:
         """The figures of the suite's paper."""
-        return printed()[self.name]
+        figures: Mapping[str, Any] = printed()[self.name]
+        return figures
 
     def easier_half(self, instances: Sequence[Instance]) -> list[Instance]:
         """The instances in simple homes. By the suite's composition, these are half of each subcategory."""
@@ -147,7 +148,7 @@ def apportion(count: int, shares: Shares) -> dict[Size, int]:
 
 
 def build_instances(
-    suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter | None = None,
+    suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Instance]:  # fmt: skip
     """All instances of a suite, in order. `progress` is called with (done, total)."""
@@ -158,7 +159,7 @@ def build_instances(
 
 
 def make_instance(
-    suite: Suite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter | None = None
+    suite: Suite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter[str] | None = None
 ) -> Instance:
     """The instance of a slot: the first candidate that passes the validity checks.
 
@@ -206,4 +207,5 @@ def _shared(suite: Suite, size: Size) -> bool:
 @lru_cache
 def printed() -> dict[str, Any]:
     """The figures of the papers, by suite."""
-    return read_yaml(HERE / "printed.yaml").data
+    figures: dict[str, Any] = read_yaml(HERE / "printed.yaml").data
+    return figures

@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from envs.messages import Message
 from homerl.language.answers import Answer
@@ -24,6 +25,7 @@ from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.bench.instance import Instance, Setting
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.homeenv.situation import situation_of
 from homerl.worlds.registry import begin
 
 SETTINGS: tuple[Setting, ...] = ("eia", "dr")
@@ -87,8 +89,8 @@ def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
         yield once(lambda episode: writer_of(episode).act(rest))
     if intent.automation or intent.clarify:
         yield once(lambda episode: writer_of(episode).act(calls))
-    if intent.answer is not None:
-        yield lambda episode: writer_of(episode).say(other_answer(intent.answer))
+    if (answer := intent.answer) is not None:
+        yield lambda episode: writer_of(episode).say(other_answer(answer))
 
 
 def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
@@ -98,9 +100,9 @@ def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
 
 def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
     """The same calls on a device that the blueprint does not concern, of the same product if possible."""
-    concerned = episode.blueprint.devices | {call.did for call in calls}
-    device = episode.situation.home.plan.by_did[calls[-1].did]
-    others = [d for d in episode.situation.home.plan.devices if d.did not in concerned]
+    concerned = situation_of(episode).blueprint.devices | {call.did for call in calls}
+    device = situation_of(episode).home.plan.by_did[calls[-1].did]
+    others = [d for d in situation_of(episode).home.plan.devices if d.did not in concerned]
     alike = [d for d in others if d.spec.spid == device.spec.spid] or others
     return [call.model_copy(update={"did": rng.choice(alike).did if alike else "0"}) for call in calls]
 
@@ -118,7 +120,8 @@ def other_answer(expected: Answer) -> str:
     """A wrong answer of the expected type."""
     match expected.type:
         case "number":
-            return str(expected.value + 1 + expected.tolerance)
+            number: Any = expected.value
+            return str(number + 1 + expected.tolerance)
         case "boolean":
             return "No." if expected.value else "Yes."
         case _:
@@ -139,7 +142,7 @@ def side_effect_succeeds(instance: Instance) -> bool:
 
 def _unconcerned(instance: Instance) -> Iterator[tuple[Call, ...]]:
     """Changes of devices that the blueprint does not concern, in random order."""
-    found = actions(begin(instance.blueprint).situation.home, random.Random(instance.id))
+    found = actions(situation_of(begin(instance.blueprint)).home, random.Random(instance.id))
     return (action.plan for action in found if action.device.did not in instance.blueprint.devices)
 
 

@@ -106,8 +106,9 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
     argument = spoken(service)
     if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
         return None
-    bare = argument is None or (not argument.required and rng.random() < 0.5)
-    return enact(home, device, path, None if bare else spoken_value(argument, rng))
+    if argument is None or (not argument.required and rng.random() < 0.5):
+        return enact(home, device, path, None)
+    return enact(home, device, path, spoken_value(argument, rng))
 
 
 def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
@@ -170,8 +171,8 @@ def call_of(device: Device, path: str, value: Any = None) -> Call | None:
 
 def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
     """What a call does as people say it: the path, the spoken value and its type."""
-    for path, (service, switched) in device.spec.switches.items():
-        if (service, (switched,)) == (call.service, call.args):
+    for path, (called, switched) in device.spec.switches.items():
+        if (called, (switched,)) == (call.service, call.args):
             return path, None, None
     service = device.spec.service_index[call.service].service
     argument = spoken(service)

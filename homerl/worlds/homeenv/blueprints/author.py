@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -39,6 +39,7 @@ from homerl.worlds.unmade import unmade
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
 SHARED_NAME = "author: two things share a name"
+Key = TypeVar("Key", bound=str)
 REMEDIES = {  # for the reasons by which candidates are dropped
     TOO_LITTLE: "ask for fewer `intents`, for larger homes (`home.devices`) or for other `families`; a family of your own "
     "must propose a draft for such homes",
@@ -142,7 +143,7 @@ class BlueprintRecipe(Model):
         return Voice(self.home.language, self.temperature, self.frames, self.writing)
 
 
-def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
+def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
     """The blueprint of a seed.
 
     Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `InputError` after `ATTEMPTS`
@@ -160,7 +161,7 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Co
 
 
 def author(
-    recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter
+    recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter[str]
 ) -> Blueprint | None:
     """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
     try:
@@ -285,7 +286,8 @@ def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
     family, _, subcategory = _weighted(recipe.families, rng).partition("/")
     known = families()[family]
     if not subcategory:
-        subcategory = _weighted({name: recipe.wordings.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
+        weights: Mapping[Any, float] = recipe.wordings
+        subcategory = _weighted({name: weights.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
     return family, known[subcategory]
 
 
@@ -302,5 +304,5 @@ def _scene(profile: Profile, home: Home, language: str) -> str:
     )
 
 
-def _weighted(weights: Mapping[str, float], rng: random.Random) -> str:
+def _weighted(weights: Mapping[Key, float], rng: random.Random) -> Key:
     return rng.choices(list(weights), list(weights.values()))[0]

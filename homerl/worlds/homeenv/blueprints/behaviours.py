@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
@@ -111,11 +112,8 @@ class _Teller:
             return  # the device that was meant is for the agent to find out
         if self.intent.automation:
             acts = tuple(act for call in self.intent.automation.actions for act in self._acts((call,)))
-            opening, question = (
-                framed("behaviours.later", act=lambda speaker: _clauses(acts, speaker)),
-                "behaviours.ask_when",
-            )
-            yield self.with_course(self.part("disclosure", opening, question=framed(question)), whole)
+            opening = framed("behaviours.later", act=lambda speaker: _clauses(acts, speaker))
+            yield self.with_course(self.part("disclosure", opening, question=framed("behaviours.ask_when")), whole)
         elif len(dids) == 1:
             target = device_text(self.home.plan.by_did[min(dids)])
             opening, question = (framed(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
@@ -129,8 +127,8 @@ class _Teller:
             opening = self.part("disclosure", Unvalued(act), question=Unvalued(act, asked=True))
             yield self.with_course(opening, self.part("disclosure", slot))
         kind = kind_of(self.home, action)
-        for within in (None, room) if kind else ():
-            if device_can_be_left_out(self.home, action, kind, within):
+        for within in (None, room):
+            if kind and device_can_be_left_out(self.home, action, kind, within):
                 opening = self.part("disclosure", OneOf(act, kind, within), question=WhichOne(kind, within))
                 slot = framed("behaviours.slot.device", target=device_text(action.device, action.part))
                 yield self.with_course(opening, self.part("disclosure", slot))
@@ -250,7 +248,7 @@ class _Teller:
 
     def said(self, meaning: Meaning) -> str:
         """A sentence of the user. Raises `NoSentence` if none of the split can be found."""
-        wording = self.rng.choice(("clear", "colloquial"))
+        wording: Literal["clear", "colloquial"] = self.rng.choice(("clear", "colloquial"))
         return utter(meaning, self.home, self.voice, wording, self.blueprint.split, self.rng)
 
     def _acts(self, calls: tuple[Call, ...]) -> tuple[Act, ...]:

@@ -20,7 +20,7 @@ from envs.model import Model
 from homerl.language.answers import Answer
 from homerl.play.course import Added, Behaviour
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 PromptName = Literal["brief", "full"]
 
 

@@ -17,7 +17,7 @@ from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.sandbox import run_code
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.values.audit import Refused
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.worlds.homeenv.blueprints.goals import Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import flaw
 
@@ -100,7 +100,7 @@ def _all_conditions(blueprint: Blueprint) -> list[str]:
     return [text for part in parts for text in part]
 
 
-def _later(intent: Intent) -> tuple:
+def _later(intent: Intent) -> tuple[Call, ...]:
     """The calls that an automation will make."""
     return intent.automation.actions if intent.automation else ()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from envs.homeenv.home import Home
@@ -71,13 +72,17 @@ def keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
     return tuple(compile_condition(text, start.plan) for intent in blueprint.intents for text in intent.keeps)
 
 
+def _holds(condition: Condition, home: Home, heard: Heard) -> bool:
+    return condition.holds(home)
+
+
 def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
     id = intent.id
     if intent.clarify:
         yield Goal(id, lambda home, heard: id in heard.asked)
     for text in intent.conditions:
         condition = compile_condition(text, start.plan)
-        yield Goal(id, lambda home, heard, condition=condition: condition.holds(home))
+        yield Goal(id, partial(_holds, condition))
     if (wanted := intent.automation) is not None:
         yield Goal(id, lambda home, heard: fulfils(home, start, wanted))
     if intent.answer is not None:

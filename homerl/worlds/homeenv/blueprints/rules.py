@@ -15,10 +15,11 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
-from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.plan.conditions import Condition, compile_condition
 from envs.homeenv.state.clock import advance
 from envs.homeenv.state.rules import Rule
 from envs.homeenv.values.audit import Refused
@@ -98,7 +99,8 @@ class AutomationTask:
     @staticmethod
     def of(start: Home, wanted: Automation) -> AutomationTask:
         """The task for this home and automation: a cached equal one if there is one."""
-        return _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+        task: AutomationTask = _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+        return task
 
     @cached_property
     def rule(self) -> Rule:
@@ -106,7 +108,7 @@ class AutomationTask:
         return _rule(self.start, self.wanted)
 
     @cached_property
-    def effects(self):
+    def effects(self) -> tuple[Condition, ...]:
         """The compiled conditions that must hold after the rule has acted."""
         return tuple(compile_condition(text, self.start.plan) for text in self.wanted.effects)
 
@@ -182,7 +184,7 @@ def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
 
 def _same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
     ours, theirs = _times(wanted, now), _times(made, now)
-    if len(ours) == 1 == len(theirs):
+    if len(ours) == 1 == len(theirs) and ours[0] is not None and theirs[0] is not None:
         return 0 <= theirs[0] - ours[0] <= late
     return bool(theirs) and ours == theirs
 
@@ -198,8 +200,8 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     These are all times if there are fewer than `FIRST`. Otherwise they are the first ones, and the next time after each
     of `PROBES`.
     """
-    times, moment = [], now
-    while len(times) < FIRST and (moment := next_time(cron, moment)) is not None:
+    times: list[int] = []
+    while len(times) < FIRST and (moment := next_time(cron, times[-1] if times else now)) is not None:
         times.append(moment)
     return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
@@ -248,11 +250,11 @@ def _longest(rule: Rule) -> int:
     return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
 
 
-def _conditions(task: AutomationTask, made: Rule) -> list:
+def _conditions(task: AutomationTask, made: Rule) -> list[Condition]:
     return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
 
 
-def _thinned(items: list, most: int) -> list:
+def _thinned(items: list[Any], most: int) -> list[Any]:
     return items if len(items) <= most else random.Random(0).sample(items, most)
 
 
@@ -273,7 +275,7 @@ def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
     return True
 
 
-def _calls(home: Home, calls: Sequence) -> bool:
+def _calls(home: Home, calls: Sequence[Any]) -> bool:
     """Make the calls in order, and stop at the first refusal; whether no call was refused."""
     try:
         for call in calls:
@@ -290,7 +292,7 @@ def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
     """A copy of the home in which these devices have random values."""
     rng, shuffled = random.Random(seed), home.fork()
     for slot, place in enumerate(home.plan.slots):
-        if place.owner in dids and not place.type.read_only:
+        if place.owner in dids and not getattr(place.type, "read_only", False):
             shuffled.set(slot, place.type.sample(rng))
     return shuffled
 
@@ -300,7 +302,7 @@ def _rule(home: Home, wanted: Automation) -> Rule:
     return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
 
 
-def _described(home: Home, wanted: Automation) -> Iterator[dict]:
+def _described(home: Home, wanted: Automation) -> Iterator[dict[str, Any]]:
     for call in wanted.actions:
         service = home.plan.services.get((call.did, call.service))
         names = [argument.name for argument in service[0].service.arguments] if service else []

@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan.conditions import Condition
@@ -101,7 +101,7 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
     unknown = [present] if None in present.values() else []
     if kinds[0].type not in ("int", "float"):
         return [*unknown, *({group[0]: value} for value in _options(home, group[0], conditions) if value is not None)]
-    by_shown: dict[tuple, Values] = {tuple(present.values()): present for present in unknown}
+    by_shown: dict[tuple[Any, ...], Values] = {tuple(present.values()): present for present in unknown}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
         shown = {
             s: wiring.reading_of[s].shows(number) if s in wiring.reading_of else _fit(slots[s].type, number) for s in group
@@ -136,7 +136,7 @@ def _compared(group: list[int], conditions: Sequence[Condition]) -> set[float]:
     return {number for number in numbers if math.isfinite(number)}
 
 
-def _constants(condition: Condition) -> set:
+def _constants(condition: Condition) -> set[float]:
     """All numbers of a condition, and their negatives."""
     constants = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
     numbers = {value for value in constants if isinstance(value, (int, float)) and not isinstance(value, bool)}
@@ -156,7 +156,7 @@ def _options(home: Home, slot: int, conditions: Sequence[Condition]) -> list[Any
 
 def _fits(kind: ValueType, value: Any) -> bool:
     try:
-        return kind.check(value) == value
+        return bool(kind.check(value) == value)
     except Refused:
         return False
 
@@ -165,6 +165,6 @@ def _fit(kind: ValueType, number: float) -> Any:
     """The nearest number that the type allows."""
     low, high = kind.range or (-math.inf, math.inf)
     if kind.options is not None:
-        return min(kind.options, key=lambda option: abs(option - number))
+        return min(cast(tuple[float, ...], kind.options), key=lambda option: abs(option - number))
     number = min(max(number, low), high)
     return kind.check(round(number) if kind.type == "int" else float(number))

@@ -129,9 +129,10 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
     lacking: set[str] = set()
     for device, part in _possible_parts(home, kind, strict, room):
         paths = [trait.path(device, part) for trait in traits]
-        if all(paths):
-            reads |= {(device.did, path): None for path in paths}
-            values = [home.get(device.did, path) for path in paths]
+        known = [path for path in paths if path]
+        if len(known) == len(paths):
+            reads |= {(device.did, path): None for path in known}
+            values = [home.get(device.did, path) for path in known]
             if None in values and not _known_to_lack(home, device, part, traits, values):
                 return None
             holds = all(trait.met_by(value) for trait, value in zip(traits, values, strict=True))

@@ -7,6 +7,7 @@ Invariants: if the calls of `restore` are made in the later home, every attribut
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
@@ -78,7 +79,7 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
             yield from _with_values(device, path, dict.fromkeys(earlier.get(device.did, at) for at in written))
 
 
-def _with_values(device: Device, path: str, values: dict) -> Iterator[Call]:
+def _with_values(device: Device, path: str, values: dict[Any, None]) -> Iterator[Call]:
     (argument,) = device.spec.service_index[path].service.arguments
     for value in values:
         try:

@@ -111,6 +111,12 @@ class Target:
     part: str = ""
 
     @property
+    def of_kind(self) -> str:
+        """The kind. Only a reference by kind has one."""
+        assert self.kind is not None
+        return self.kind
+
+    @property
     def many(self) -> bool:
         """Whether the reference is plural."""
         return len(self.devices) > 1 or (self.kind is not None and (self.rank is None or self.rank.count > 1))

@@ -67,7 +67,8 @@ def stuttered(text: str, speaker: Speaker) -> str:
     if not starts:
         return text
     at = speaker.rng.choice(starts)
-    word = (WORD if speaker.grammar.spaced else CHARACTER).match(text, at).group()
+    found = (WORD if speaker.grammar.spaced else CHARACTER).match(text, at)
+    word = found.group() if found else ""
     return speaker.grammar.tight(f"{text[:at]} {word} {text[at:]}")
 
 

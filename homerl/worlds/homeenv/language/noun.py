@@ -113,15 +113,16 @@ def is_heavy(target: Target) -> bool:
 
 def phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
     """The noun phrase of a target by kind; without its place if `placed` is false."""
-    slots = {"one": noun(target.kind, "one", speaker), "many": noun(target.kind, "many", speaker)}
+    slots = {"one": noun(target.of_kind, "one", speaker), "many": noun(target.of_kind, "many", speaker)}
     slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # only the measure word
     slots["place"] = place(target, speaker) if placed else ""
     if target.rank is not None:
-        return speaker.say(_rank_key(target, speaker), **slots, **_ranked(target, speaker))
+        return speaker.say(_rank_key(target, target.rank, speaker), **slots, **_ranked(target, target.rank, speaker))
     if target.where is None:
         but = "_but" if target.elsewhere or target.excluding else ""
         return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
-    return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **_predicates(target, speaker))
+    said = _predicates(target.of_kind, target.where, speaker)
+    return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **said)
 
 
 def noun(kind: str, number: str, speaker: Sayer) -> str:
@@ -196,10 +197,10 @@ def condition(kind: str, comparison: Comparison, speaker: Sayer) -> str:
     return speaker.say(_compared("noun.holds", kind, comparison, speaker), **words, value=_value(comparison, speaker))
 
 
-def _predicates(target: Target, speaker: Sayer) -> dict[str, str]:
-    """The predicate of `target.where` in both numbers: "are on" and "is on"."""
-    key = _compared("noun.that", target.kind, target.where, speaker)
-    slots = {"name": speaker.name(target.where.attribute), "value": _value(target.where, speaker)}
+def _predicates(kind: str, where: Comparison, speaker: Sayer) -> dict[str, str]:
+    """The predicate of a comparison in both numbers: "are on" and "is on"."""
+    key = _compared("noun.that", kind, where, speaker)
+    slots = {"name": speaker.name(where.attribute), "value": _value(where, speaker)}
     verbs = {"are": {"be": "are", "have": "have", "s": ""}, "is": {"be": "is", "have": "has", "s": "s"}}
     state = speaker.rng.getstate()
     said = {}
@@ -224,20 +225,19 @@ def _value(comparison: Comparison, speaker: Sayer) -> str:
     return speaker.value(comparison.value, comparison.type)
 
 
-def _rank_key(target: Target, speaker: Sayer) -> str:
-    rank = target.rank
+def _rank_key(target: Target, rank: Rank, speaker: Sayer) -> str:
     path, number = f"{rank.attribute}.{'high' if rank.highest else 'low'}", "one" if rank.count == 1 else "many"
     side = path.rpartition(".")[2]
     tries = (f"{target.kind}.{path}", path, side)
     return speaker.first(*(f"noun.top.{key}.{number}" for key in tries))
 
 
-def _ranked(target: Target, speaker: Sayer) -> dict[str, str]:
+def _ranked(target: Target, rank: Rank, speaker: Sayer) -> dict[str, str]:
     """The slots of a ranked phrase: the count (with a measure word in Chinese), the attribute, and the restriction."""
-    number = speaker.say(f"number.{target.rank.count}")
+    number = speaker.say(f"number.{rank.count}")
     count = speaker.say(f"kind.{target.kind}.count", number=number)
-    said = {"number": number, "count": count, "name": speaker.name(target.rank.attribute)}
-    narrowed = _predicates(target, speaker) if target.where is not None else None
-    one = target.rank.count == 1
+    said = {"number": number, "count": count, "name": speaker.name(rank.attribute)}
+    narrowed = _predicates(target.of_kind, target.where, speaker) if target.where is not None else None
+    one = rank.count == 1
     said["that"] = speaker.say("noun.that_clause", holds=narrowed["is" if one else "are"]) if narrowed else ""
     return said

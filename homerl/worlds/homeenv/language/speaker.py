@@ -95,8 +95,8 @@ class Speaker:
         if len(acts) > 1:
             slots["target"] = self._together([slots["target"], *(self.target(other.target) for other in acts[1:])])
         heavy = any(is_heavy(a.target) for a in acts)
-        if heavy and (known := f"act.{act.service}.heavy") in self.grammar:
-            return self.say(known, **slots)  # frames that suit long noun phrases
+        if heavy and (long := f"act.{act.service}.heavy") in self.grammar:
+            return self.say(long, **slots)  # frames that suit long noun phrases
         targets = [a.target for a in acts if a.target.devices]
         kinds = {target.kind or _kind(target.devices[0], target.part) for target in targets}
         special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
@@ -153,7 +153,7 @@ class Speaker:
         """ "kitchen lights", as a short speaker calls all devices of a kind in one room."""
         if not self.short or is_heavy(target) or len(target.rooms) != 1 or target.floor is not None or not target.many:
             return None
-        return self.say("short.room_kind", room=target.rooms[0].name, many=noun(target.kind, "many", self))
+        return self.say("short.room_kind", room=target.rooms[0].name, many=noun(target.of_kind, "many", self))
 
     def device(self, device: Device) -> str:
         """A device by room and name, sometimes with its brand if no other device of the room has it.
@@ -234,7 +234,7 @@ def _kind(device: Device, part: str) -> str:
 
 def _brand(device: Device, home: Home, language: str) -> str | None:
     """The brand in words, or None if it does not identify the device in its room or has no word in the language."""
-    brand = lexicon_of(language).brand_name(device.spec.userdata.brand, device.room.name)
+    brand = lexicon_of(language).brand_name(device.spec.userdata.brand or "", device.room.name)
     there = [other for other in home.plan.devices if other.room.id == device.room.id]
     alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
     return brand if brand and alone and brand not in device.name else None

@@ -84,7 +84,7 @@ def device_summary(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary
     """The summary of a device; `values` maps each attribute path to its value."""
     parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
     shown = list(parts.values())
-    tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
+    tone: Tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
     words = shown[0].words if len(shown) == 1 else _together(parts, tone)
     level = next((part.level for part in shown if part.level is not None), None)
     tint = next((part.tint for part in shown if part.tint), None) if tone == "on" else None
@@ -213,7 +213,8 @@ def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     for attribute in part.attributes:
         bounded = attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0
         if attribute.range and bounded and attribute.name in LEVELS and attribute.name in mine:
-            return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
+            share: float = min(max(mine[attribute.name] / attribute.range[1], 0), 1)
+            return round(100 * share)
     return None
 
 

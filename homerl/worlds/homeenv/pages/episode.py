@@ -26,6 +26,7 @@ from homerl.play.trajectory import Trajectory
 from homerl.worlds.homeenv.blueprints.goals import describe_goals
 from homerl.worlds.homeenv.pages.device_words import say
 from homerl.worlds.homeenv.pages.home import HomeView
+from homerl.worlds.homeenv.situation import situation_of
 from homerl.worlds.registry import begin, read_blueprint
 
 
@@ -102,7 +103,7 @@ def moments(trajectory: Trajectory, where: str) -> list[Moment]:
     """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
     blueprint = read_blueprint(trajectory.blueprint)
     episode = begin(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
-    situation = episode.situation
+    situation = situation_of(episode)
     found: list[Moment] = [(situation.home.fork(), situation.met())]
     for number, stored in enumerate(replay(episode, trajectory, where), 1):
         done = episode.act(reply_of(stored))
@@ -149,8 +150,8 @@ def differences(before: Home, after: Home) -> Iterator[Difference]:
         room = plan.by_room.get(slot.owner)
         whose = f"{device.room.name}: {device.name}" if device else room.name if room else slot.owner
         measured = device is None or getattr(slot.type, "read_only", False)
-        values = (say(slot.type, _read(value)) for value in (change.before, change.after))
-        yield Difference(whose, slot.path.replace("_", " "), *values, str(slot), measured)
+        was, now = (say(slot.type, _read(value)) for value in (change.before, change.after))
+        yield Difference(whose, slot.path.replace("_", " "), was, now, str(slot), measured)
     yield from _automations(before, after)
 
 

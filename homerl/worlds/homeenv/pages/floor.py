@@ -11,7 +11,7 @@ add up to its columns; heights are estimates that only select the cut, so larger
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -99,9 +99,10 @@ def _cut(fits: Sequence[Fit]) -> Fit:
     def best(start: int, end: int, columns: int) -> Block:
         if end - start <= 1:
             return fits[start](columns) if fits else Block("stack", columns, 0, 0)
-        return min(cuts(start, end, columns), key=lambda shape: shape.cost)
+        shape: Block = min(cuts(start, end, columns), key=lambda shape: shape.cost)
+        return shape
 
-    def cuts(start: int, end: int, columns: int):
+    def cuts(start: int, end: int, columns: int) -> Iterator[Block]:
         for middle in range(start + 1, end):
             for left in range(1, columns):
                 yield _row(best(start, middle, left), best(middle, end, columns - left))

@@ -89,7 +89,7 @@ class Floor:
     name: str
     rooms: int
     devices: int
-    plan: Block
+    plan: Block | None
 
 
 @dataclass(frozen=True)

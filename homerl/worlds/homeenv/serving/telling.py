@@ -19,12 +19,12 @@ from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
 from homerl.language.claims import admits, claims_success, inquires, says_done
 from homerl.play.messages import Words as Spoken
-from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.live import UNMADE, Made
 from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main, is_press
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.hiding import visible_arguments as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
-from homerl.worlds.homeenv.serving.missed import UNMADE, WITH_SENTENCE, Missed
+from homerl.worlds.homeenv.serving.missed import WITH_SENTENCE, Missed
 from homerl.worlds.homeenv.serving.words import Words, joined
 
 

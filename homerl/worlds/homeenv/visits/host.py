@@ -58,7 +58,7 @@ class HomeVisits(Visits):
 
     def drawn(self, situation: HomeSituation) -> str:
         """The home as its page draws it (`pages.home`)."""
-        return _template("home_alone.html.jinja").render(view=_view(situation.home))
+        return str(_template("home_alone.html.jinja").render(view=_view(situation.home)))
 
     @property
     def look(self) -> Look:

@@ -49,7 +49,9 @@ def films_of(households: Mapping[str, int], folder: Path) -> tuple[dict[int, Fil
         raise InputError("no clip is of a household that is played", str(folder), remedy)
     for seed in paths:
         videos.check(id_of(seed))
-    films = {seed: {"video_path": path.name, "video": _digest(path)} for seed, path in paths.items()}
+    films: dict[int, Mapping[str, str]] = {
+        seed: {"video_path": path.name, "video": _digest(path)} for seed, path in paths.items()
+    }
     return films, TaskClips(videos, households, f"{len(paths)} of {len(seeds)} households")
 
 

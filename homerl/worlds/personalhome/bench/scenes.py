@@ -71,7 +71,8 @@ class FilmedInstance(SceneInstance):
     def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
         """The blueprint, whose tools name frames of the clip."""
         blueprint = super().blueprint_for(setting)
-        transcript = blueprint.household.transcript.model_copy(update={"video_path": self.video_path})
+        scene = blueprint.household.transcript
+        transcript = scene and scene.model_copy(update={"video_path": self.video_path})
         household = blueprint.household.model_copy(update={"transcript": transcript})
         return blueprint.model_copy(update={"household": household})
 

@@ -77,7 +77,8 @@ class SimuHomeSuite(contract.Suite):
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""
-        return read_yaml(HERE / "printed.yaml").data[NAME]
+        figures: Mapping[str, Any] = read_yaml(HERE / "printed.yaml").data[NAME]
+        return figures
 
     def read_files(self, folder: Path, mended: bool) -> list[SimuHomeInstance]:
         """The instances of a folder of released files. They are played in strict mode unless `mended`."""
@@ -126,7 +127,7 @@ def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
 
 
 def build_instances(
-    seed: int, language: str = "en", dropped: Counter | None = None,
+    seed: int, language: str = "en", dropped: Counter[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[SimuHomeInstance]:  # fmt: skip
     """All generated instances, group by group. `progress` is called with the number that is done and the total."""
@@ -137,15 +138,15 @@ def build_instances(
 
 
 def make_instance(
-    group: str, number: int, seed: int, language: str = "en", dropped: Counter | None = None
+    group: str, number: int, seed: int, language: str = "en", dropped: Counter[str] | None = None
 ) -> SimuHomeInstance:
     """The first valid candidate for instance `number` of a group. Raises `RuntimeError` after too many invalid ones."""
     dropped = Counter() if dropped is None else dropped
     recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
-    rng = random.Random(f"{NAME} {seed} {language} {id}")
+    rng, (query_type, case) = random.Random(f"{NAME} {seed} {language} {id}"), group.split("/")
     for _ in range(MAX_CANDIDATES):
-        instance = instance_of(make_group_blueprint(recipe, "heldout", *group.split("/"), id, rng, dropped))
+        instance = instance_of(make_group_blueprint(recipe, "heldout", query_type, case, id, rng, dropped))
         if (flaw := next(flaws(instance), None)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1

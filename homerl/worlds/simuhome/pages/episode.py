@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from envs.documents import InputError, write_atomic
 from envs.simuhome import load, passage
@@ -33,6 +33,7 @@ from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
 from homerl.worlds.simuhome.pages.words import device_names, goals_in_words, room_name
 from homerl.worlds.simuhome.situation import goals_in_words as exact_goals
+from homerl.worlds.simuhome.situation import situation_of
 
 MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
@@ -148,18 +149,18 @@ class Replay:
     @classmethod
     def of(cls, trajectory: Trajectory) -> Replay:
         """Replay a trajectory."""
-        episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**trajectory.limits))
-        homes, calls = [episode.situation.home.fork()], []
+        episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
+        homes, calls = [situation_of(episode).home.fork()], []
         for step in replay(episode, trajectory):
-            now = episode.situation.home.tick
+            now = situation_of(episode).home.tick
             done = episode.act(reply_of(step))
             calls += [(now, act, bool(done.facts.blocked)) for act in calls_in([step.message])]
-            homes.append(episode.situation.home.fork())
+            homes.append(situation_of(episode).home.fork())
         return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
 
     def end(self) -> int:
         """The last tick to draw."""
-        file, last = self.episode.situation.file, self.homes[-1]
+        file, last = situation_of(self.episode).file, self.homes[-1]
         times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
         return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
@@ -214,7 +215,7 @@ class Page:
         placed = self.replay.homes[-1].plan.devices
         said = {}
         for number, (_, act, _) in enumerate(self.replay.calls, 1):
-            device, room = act.get("device_id"), act.get("room_id")
+            device, room = str(act.get("device_id")), act.get("room_id")
             if device in self.names:
                 said[number] = f"{room_name(placed[device].room)} {self.names[device]}"
             elif isinstance(room, str):
@@ -229,15 +230,15 @@ class Page:
     @property
     def answer(self) -> str | None:
         """The agent's final answer, or None."""
-        return self.replay.episode.situation.answer
+        return situation_of(self.replay.episode).answer
 
 
 def make_page(trajectory: Trajectory) -> Page:
     """The page of a trajectory."""
     replay = Replay.of(trajectory)
-    file, ticks = replay.episode.situation.file, replay.ticks()
+    file, ticks = situation_of(replay.episode).file, replay.ticks()
     samples = [_sample(home, home.tick) for home in replay.states()]
-    fresh = load.start_home(file.initial_home_config, replay.episode.blueprint.strict)
+    fresh = load.start_home(file.initial_home_config, situation_of(replay.episode).blueprint.strict)
     untouched = [_sample(fresh, tick) for tick in ticks]
     last, end = replay.homes[-1], replay.end()
     rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
@@ -257,7 +258,7 @@ def make_page(trajectory: Trajectory) -> Page:
     )
 
 
-Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # (variables of each room, activity of each device)
+Sample = tuple[dict[str, dict[str, float]], dict[str, tuple[Any, ...]]]  # (variables of each room, activity of each device)
 
 
 def _sample(home: Home, tick: int) -> Sample:
@@ -307,12 +308,12 @@ def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in kept)
 
 
-def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
+def _spans(told: Sequence[tuple[Any, ...]], ticks: Sequence[int]) -> Iterator[Span]:
     """The stretches of time in which a device's activity stays the same."""
     end = ticks[-1]
     for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
-        run = list(run)
-        start, stop = ticks[run[0]], ticks[min(run[-1] + 1, len(ticks) - 1)]
+        steps = list(run)
+        start, stop = ticks[steps[0]], ticks[min(steps[-1] + 1, len(ticks) - 1)]
         if stop > start:
             yield Span(100 * start / end, 100 * (stop - start) / end, text, tone, level)
 
