@@ -117,6 +117,12 @@ class Target:
         return self.kind
 
     @property
+    def ranking(self) -> Rank:
+        """The rank. Only a reference to the first few has one."""
+        assert self.rank is not None
+        return self.rank
+
+    @property
     def many(self) -> bool:
         """Whether the reference is plural."""
         return len(self.devices) > 1 or (self.kind is not None and (self.rank is None or self.rank.count > 1))

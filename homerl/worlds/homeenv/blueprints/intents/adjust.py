@@ -51,9 +51,15 @@ class Dial:
         return self.path.rpartition(".")[2]
 
     @property
+    def range(self) -> tuple[float, float]:
+        """The bounds of the value. Every dial has them."""
+        assert self.type.range is not None
+        return self.type.range
+
+    @property
     def step(self) -> int:
         """The smallest change that people name."""
-        return spoken_step(*self.type.range)
+        return spoken_step(*self.range)
 
     @property
     def state(self) -> str:
@@ -62,9 +68,10 @@ class Dial:
 
     def moved(self, by: float) -> int | float:
         """The value after a change, at most the bound of the range."""
-        low, high = self.type.range
+        low, high = self.range
         value = min(high, max(low, self.now + by))
-        return self.type.check(round(value, 6) if self.type.type == "float" else int(value))
+        moved: int | float = self.type.check(round(value, 6) if self.type.type == "float" else int(value))
+        return moved
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ def _is(dial: Dial, value: float) -> str:
 def step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Make the kitchen light brighter": more, by at most a quarter of the range."""
     for dial in dials(home, rng, ask.taken):
-        low, high = dial.type.range
+        low, high = dial.range
         for way in rng.sample(("up", "down"), 2):
             sign, most = (1 if way == "up" else -1), (high - low) / BIT
             bit = max(dial.step, dial.step * round(most / 2 / dial.step))
@@ -156,7 +163,7 @@ def amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Increase the volume by 20 percent": the value before and the amount, within the range."""
     for dial in dials(home, rng, ask.taken):
         for way in rng.sample(("up", "down"), 2):
-            by = dial.step * rng.choice(AMOUNTS if dial.type.range[1] - dial.type.range[0] > 5 * dial.step else (1, 2))
+            by = dial.step * rng.choice(AMOUNTS if dial.range[1] - dial.range[0] > 5 * dial.step else (1, 2))
             if action := _moved(home, dial, by if way == "up" else -by):
                 wanted = dial.moved(by if way == "up" else -by)
                 return _draft("amount", dial, action, _is(dial, wanted), Adjusting(dial, f"{way}_by", by))
@@ -166,7 +173,7 @@ def amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn the volume all the way up": the bound of the range."""
     for dial in dials(home, rng, ask.taken):
-        for way, bound in rng.sample((("most", dial.type.range[1]), ("least", dial.type.range[0])), 2):
+        for way, bound in rng.sample((("most", dial.range[1]), ("least", dial.range[0])), 2):
             if action := _moved(home, dial, bound - dial.now):
                 return _draft("limit", dial, action, _is(dial, dial.moved(bound - dial.now)), Adjusting(dial, way))
     return None

@@ -81,7 +81,7 @@ class Unvalued:
     @property
     def _slot(self) -> str:
         type = self.act.type
-        return "duration" if type.unit in DURATIONS else "mode" if isinstance(self.act.value, str) else "value"
+        return "duration" if type and type.unit in DURATIONS else "mode" if isinstance(self.act.value, str) else "value"
 
 
 def slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -146,10 +146,10 @@ def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None)
     Several devices could do it, each with one part of the kind, and neither their state nor the place of the user
     decides which.
     """
-    could = [device for device in scope.devices if _could(home, device, action, scope.kind)]
-    entrance = home.plan.by_did.get(home.plan.entrance)
+    could = [device for device in scope.devices if _could(home, device, action, scope.of_kind)]
+    entrance = home.plan.by_did.get(home.plan.entrance or "")
     near = [device for device in scope.devices if entrance is not None and device.room == entrance.room]
-    single = len(parts_of(action.device, scope.kind)) == 1
+    single = len(parts_of(action.device, scope.of_kind)) == 1
     apart = room is not None or (len({device.room.id for device in could}) > 1 and len(near) != 1)
     return single and len(could) > 1 and apart
 

@@ -68,7 +68,7 @@ def bind_to_room(text: str, home: Home, room: Room) -> Condition:
     return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
 
 
-class _Now(dict):
+class _Now(dict[str, Any]):
     """The current values of a part, read when they are looked up. What is null raises `KeyError`."""
 
     def __init__(self, home: Home, device: Device, prefix: str) -> None:
@@ -129,4 +129,4 @@ def carry_steps(
     """The action and the operations of the steps; None if the part cannot do them or they change nothing."""
     wanted = bind_steps(steps, home, device, prefix)
     carried = carry_part(home, device, prefix, wanted) if wanted else None
-    return (carried[0], wanted) if carried is not None and carried[1] else None
+    return (carried[0], wanted) if wanted and carried is not None and carried[1] else None

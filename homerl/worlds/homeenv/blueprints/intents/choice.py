@@ -76,9 +76,11 @@ def resolve_target(target: Target, home: Home) -> Target:
 
 def is_muddled(home: Home, target: Target) -> bool:
     """Whether the place has devices of another kind that some people would count as the kind."""
-    near = NEAR.get(target.kind, ())
-    others = (device for device in home.plan.devices if device.spec.category in near and not parts_of(device, target.kind))
-    return any(in_place(target, device.room, home) for device in others)
+    near = NEAR.get(target.kind or "", ())
+    others = (
+        device for device in home.plan.devices if device.spec.category in near and not parts_of(device, target.of_kind)
+    )
+    return any(in_place(target, one.room, home) for one in others)
 
 
 def scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:
@@ -125,7 +127,7 @@ def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, li
 def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comparison]:
     """Unambiguous comparisons that some devices of a scope meet and others do not."""
     devices = denotes(within, home)
-    known = list(attributes(home, devices, within.kind).items())
+    known = list(attributes(home, devices, within.of_kind).items())
     rng.shuffle(known)
     known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # people mostly describe devices as on or off
     for name, alike in known:
@@ -133,8 +135,8 @@ def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comp
         if untold or not _commensurable(alike):
             continue
         for comparison in _compared(name, alike, rng):
-            met = [device for device in devices if meets(home, device, within.kind, comparison)]
-            if 0 < len(met) < len(devices) and is_clear(home, devices, within.kind, comparison):
+            met = [device for device in devices if meets(home, device, within.of_kind, comparison)]
+            if 0 < len(met) < len(devices) and is_clear(home, devices, within.of_kind, comparison):
                 yield comparison
 
 
@@ -207,10 +209,10 @@ def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
     Some are restricted to the devices that are on.
     """
     devices = denotes(within, home)
-    for name, alike in rng.sample(list(known := attributes(home, devices, within.kind).items()), len(known)):
+    for name, alike in rng.sample(list(known := attributes(home, devices, within.of_kind).items()), len(known)):
         numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
-        whole = len(alike) == len(devices) - _lacking(home, devices, within.kind, name)
-        if numeric and whole and not _unknown(home, devices, within.kind, name) and _commensurable(alike):
+        whole = len(alike) == len(devices) - _lacking(home, devices, within.of_kind, name)
+        if numeric and whole and not _unknown(home, devices, within.of_kind, name) and _commensurable(alike):
             for highest in rng.sample((True, False), 2):
                 target = _ranked(home, within, devices, name, highest, rng)
                 if target.devices:
@@ -242,10 +244,10 @@ def is_off(home: Home, device: Device, kind: str) -> bool:
 def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random) -> Target:
     rank = Rank(rng.choice((1, 1, 2, 2, 3)), name, highest)
     plain = resolve_target(replace(within, rank=rank), home)
-    off = [device for device in devices if is_off(home, device, within.kind)]
+    off = [device for device in devices if is_off(home, device, within.of_kind)]
     if name in MEASURED or not off:
         return plain
-    (state,) = {a.name: a for a in attributes(home, off[:1], within.kind)["state"]}.values()
+    (state,) = {a.name: a for a in attributes(home, off[:1], within.of_kind)["state"]}.values()
     on = resolve_target(replace(plain, where=Comparison("state", "==", "on", state)), home)
     return plain if on.devices == plain.devices and highest and rng.random() < 0.7 else on
 
@@ -257,7 +259,7 @@ def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison
     """
     for kind, name, value in rng.sample(ROOM_SIGNS, len(ROOM_SIGNS)):
         devices = of_kind(home, kind)
-        alike = attributes(home, devices, kind).get(name, ())
+        alike = attributes(home, devices, kind).get(name, [])
         if not devices or not all(values_of(home, device, kind, name) for device in devices):
             continue
         comparison = _sign(name, value, alike[0], rng)

@@ -89,6 +89,7 @@ class AppliedRemedy:
     @property
     def plainly(self) -> Command:
         """The explicit request for the remedy."""
+        assert self.how is not None
         first, *others = self.how[1]
         it = Target((self.device,), pronoun=True)
         return Command((first.on(Target.of(self.device, self.prefix[:-1])), *(one.on(it) for one in others)))
@@ -150,11 +151,12 @@ def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
 
 def _here(home: Home, ask: Ask) -> Room | None:
     """The room in which the user is, if the agent knows it."""
-    entrance = home.plan.by_did.get(home.plan.entrance)
+    entrance = home.plan.by_did.get(home.plan.entrance or "")
     return entrance.room if ask.briefed and entrance is not None else None
 
 
 def _drafted(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask) -> Draft:
+    assert chosen.how is not None
     slots = sorted({slot for remedy in applied for slot in remedy.better.slots})
     return Draft(
         "state_level",

@@ -70,6 +70,9 @@ class InRooms:
         return speaker.say("compositional.fronted", where=place(self.act.target, speaker), clause=clause)
 
 
+Reads = tuple[tuple[str, str], ...]  # (device id, path) pairs
+
+
 def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Changes of several devices, one for each.
 
@@ -99,7 +102,7 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             continue
         second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
         pair = second is not None and second.service.startswith("set_") and second.service != first.service
-        wanted = (first, second) if pair else (first,)
+        wanted = (first, second) if pair and second else (first,)
         if draft := command_draft("batch", home, target, wanted, ask):
             return draft
     return None
@@ -154,7 +157,7 @@ def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             wanted = operation(home, target, rng)
             if wanted is None or not _fits_rank(target, wanted, home):
                 continue
-            read = (target.rank.attribute, *(("state",) if target.where else ()))
+            read = (target.ranking.attribute, *(("state",) if target.where else ()))
             reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
             draft = command_draft("top_n", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
@@ -180,7 +183,7 @@ def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
 def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
     """A random operation that one of the devices can do, and that would change it; None if there is none."""
     device = rng.choice(target.devices)
-    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
+    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.of_kind)]
     for path in rng.sample(paths, len(paths)):
         flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
         action = None if flicker else propose(home, device, path, rng)
@@ -215,19 +218,24 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
 
     It must not be what the devices do already, nor move them further in the direction of the rank.
     """
-    if wanted.service in ("turn_on", "open", "play") and not target.rank.attribute.startswith("current"):
+    if wanted.service in ("turn_on", "open", "play") and not target.ranking.attribute.startswith("current"):
         return False
-    if wanted.service != f"set_{target.rank.attribute}":
+    if wanted.service != f"set_{target.ranking.attribute}":
         return True
     rest = denotes(replace(target, rank=None), home)
     others = [device for device in rest if device not in target.devices]
-    bound = [value for device in others for value in values_of(home, device, target.kind, target.rank.attribute)]
-    beyond = OPERATORS["<" if target.rank.highest else ">"]
+    bound = [value for device in others for value in values_of(home, device, target.of_kind, target.ranking.attribute)]
+    beyond = OPERATORS["<" if target.ranking.highest else ">"]
     return all(beyond(wanted.value, value) for value in bound)
 
 
 def command_draft(
-    subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple = ()
+    subcategory: str,
+    home: Home,
+    target: Target,
+    wanted: tuple[Operation, ...],
+    ask: Ask,
+    reads: tuple[tuple[str, str], ...] = (),
 ) -> Draft | None:
     """The draft that asks for these operations on a target.
 
@@ -236,15 +244,16 @@ def command_draft(
     """
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    carried = [outcome for device in target.devices for outcome in carry(home, device, target.kind, wanted)]
-    if not all(outcome is not None for outcome in carried) or not any(changes for _, changes in carried):
+    outcomes = [outcome for device in target.devices for outcome in carry(home, device, target.of_kind, wanted)]
+    carried = [outcome for outcome in outcomes if outcome is not None]
+    if len(carried) < len(outcomes) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
     kept = [action.condition for action, changes in carried if not changes]
     pronoun = replace(target, pronoun=True)
     acts = tuple(one.on(target if i == 0 else pronoun) for i, one in enumerate(wanted))
     draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
-    beside = [text for action in changed for text in _beside(home, action.device, target.kind)]
+    beside = [text for action in changed for text in _beside(home, action.device, target.of_kind)]
     return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
 
 
@@ -262,7 +271,7 @@ def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str
     return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
 
 
-def _factors(ask: Ask, reads: tuple) -> Factors:
+def _factors(ask: Ask, reads: Reads) -> Factors:
     return Factors(scope="batch_device", dependency="dependent" if reads else "independent")
 
 

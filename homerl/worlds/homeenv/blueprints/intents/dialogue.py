@@ -47,7 +47,7 @@ class Phrased:
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
             return speaker.say(key)
         pointing, phrase = copy.copy(speaker), self.phrase(speaker)
-        pointing.target = lambda target: phrase
+        vars(pointing)["target"] = lambda target: phrase
         return pointing.act(self.act)
 
 

@@ -9,8 +9,9 @@ Invariant: an utterance never names both the device and the value that it asks f
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from envs.homeenv.devices.device import Device
 from envs.homeenv.home import Home
@@ -104,8 +105,8 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         between = _other(home, first, rng, ask)
         now = after(home, (*first.plan, *between.plan)) if between else home
         undo = plan_undo(home, now, first.device) if between else None
-        action = _other(now, first, rng, ask, besides=(between.device.did,)) if undo else None
-        if action is None:
+        action = _other(now, first, rng, ask, besides=(between.device.did,)) if between and undo else None
+        if between is None or undo is None or action is None:
             continue
         slots = {"wrong": device_text(first.device, first.part), "text": act_text(action.act())}
         return Draft(
@@ -135,7 +136,7 @@ def _other(
     return None
 
 
-def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask):
+def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
     """The same action on other devices of the same kind."""
     taken = {past.device.did, *ask.taken}
     devices = [device for device in home.plan.devices if device.did not in taken]
@@ -147,11 +148,11 @@ def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask):
                 yield action
 
 
-def _noted(told) -> PastTurn:
+def _noted(told: Any) -> PastTurn:
     return PastTurn(told, framed("memory.noted"))
 
 
-def _recalled(action: DeviceAction, meaning, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
+def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
     draft = control("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=Command((action.act(),)), before=before, past=past)
 
@@ -172,7 +173,7 @@ class Preference:
         return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
 
     @property
-    def values(self) -> frozenset:
+    def values(self) -> frozenset[tuple[str, Any]]:
         """The (path, value) pairs of the actions."""
         return frozenset((action.path, action.value) for action in self.actions)
 
@@ -233,7 +234,7 @@ def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return None
 
 
-def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning, rng: random.Random) -> Draft | None:
+def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning: Any, rng: random.Random) -> Draft | None:
     """The draft of the facts `meant` among distractors; None if there are too few distractors."""
     count = rng.randint(*FACTS) - len(meant)
     memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
@@ -296,7 +297,7 @@ def _preference(home: Home, device: Device, rng: random.Random) -> Preference | 
             settings.append(fitting)
     preference = Preference(device, tuple(settings))
     end = after(home, preference.plan)
-    kept = all(end.get(device.did, _set_by(action)) == action.value for action in settings if _set_by(action))
+    kept = all(end.get(device.did, path) == action.value for action in settings if (path := _set_by(action)))
     return preference if kept else None
 
 

@@ -6,6 +6,7 @@ Invariant: they are asked only of agents that are told the time when the episode
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from envs.homeenv.home import Home
@@ -34,12 +35,13 @@ def _about(subcategory: str) -> Propose:
             answer = Answer(type=subcategory, value=text, tolerance=tolerance)
             reply = framed(f"moment.reply.{subcategory}", value=_literally(text))
         draft = question(framed(f"moment.{subcategory}"), answer, (), reply)
+        assert draft is not None
         return Draft(subcategory, draft.meaning, draft.factors, answer=answer, reply=draft.reply)
 
     return propose
 
 
-def _literally(text: str):
+def _literally(text: str) -> Callable[[Speaker], str]:
     def said(speaker: Speaker) -> str:
         return text
 

@@ -8,7 +8,7 @@ state, the earlier dialogue tells that state.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from envs.homeenv.devices.device import Device
@@ -37,6 +37,7 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, control
 from homerl.worlds.homeenv.blueprints.traits import device_kind, members
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
+from homerl.worlds.homeenv.language.speaker import Speaker
 
 Follow = Draft | None
 STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)
@@ -52,7 +53,7 @@ STEPS = {  # services whose value people ask to be more or less, with their fram
 EXACT = ("warm",)  # the step can be said in the unit itself ("two degrees warmer")
 
 
-def _after_a_past(subcategory: str, *ways) -> Propose:
+def _after_a_past(subcategory: str, *ways: Callable[..., Follow]) -> Propose:
     """A proposal that follows a past action.
 
     For one past action after the other, the functions `ways` are tried in random order.
@@ -135,17 +136,24 @@ def _written(action: DeviceAction) -> set[str]:
     return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.plan[-1].service].writes}
 
 
-def _name_said(action: DeviceAction):
+def _name_said(action: DeviceAction) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.name(action.service.removeprefix("set_"))
 
 
 def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "A bit brighter": more or less of what was set."""
     name, kinds = STEPS.get(past.service, (None, None))
-    numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool) and past.type.range
-    if name is None or not numeric or (kinds and device_kind(past.device, past.part) not in kinds) or not ask.first:
+    bounds = past.type.range if past.type else None
+    numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool)
+    if (
+        name is None
+        or not numeric
+        or bounds is None
+        or (kinds and device_kind(past.device, past.part) not in kinds)
+        or not ask.first
+    ):
         return None
-    up, (low, high) = rng.random() < 0.5, past.type.range
+    up, (low, high) = rng.random() < 0.5, bounds
     step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
     value = past.value + (step if up else -step)
     room = value + (step if up else -step)
@@ -361,8 +369,8 @@ def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Rand
     """Two things were done; one of them is undone, or both are."""
     for second in actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
-        undos = [plan_undo(home, later, action.device) for action in (past, second)]
-        if not all(undos):
+        undos = [undo for action in (past, second) if (undo := plan_undo(home, later, action.device))]
+        if len(undos) < 2:
             continue
         meant = rng.choice((undos[:1], undos[1:], undos))
         named = device_text(meant[0].device)

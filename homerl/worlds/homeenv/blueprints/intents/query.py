@@ -7,7 +7,7 @@ one must look up. Whether the brightness of a lamp that is off counts, which peo
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -59,7 +59,7 @@ UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zon
 def _is_on(home: Home, rng: random.Random) -> Draft | None:
     """ "Is the study lamp on?" """
     for device, part, trait in _single(home, rng):
-        path = trait.path(device, part)
+        path = trait.path(device, part) or ""
         holds = trait.met_by(home.get(device.did, path))
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
@@ -70,7 +70,7 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
     return None
 
 
-def _single(home: Home, rng: random.Random):
+def _single(home: Home, rng: random.Random) -> list[tuple[Device, str, Trait]]:
     """The (device, part, trait) triples of all devices with a trait that can be told now, in random order."""
     triples = [
         (device, prefix[:-1], trait)
@@ -90,7 +90,7 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
         if not others:
             continue
         pair = ((device, part), others[0][:2])
-        reads = tuple((one.did, trait.path(one, of)) for one, of in pair)
+        reads = tuple((one.did, trait.path(one, of) or "") for one, of in pair)
         both = all(trait.met_by(home.get(*read)) for read in reads)
         slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
         meaning = framed("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
@@ -127,12 +127,12 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
 
 def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
     """The phrases for all options except this one."""
-    options = [kind.said(option) if path.rpartition(".")[2] == STATE else option for option in kind.options]
+    options = [kind.said(option) if path.rpartition(".")[2] == STATE else option for option in kind.options or ()]
     ways = (way for option in options if option != value for way in ways_of_option(str(option), path))
     return free_of(tuple(dict.fromkeys(ways)), taken)
 
 
-def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
+def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[tuple[Device, str, ValueType]]:
     """The (device, path, type) of attributes of these types that have a value and mean something to people.
 
     They are in random order.
@@ -201,7 +201,7 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
 # quantity
 
 
-def _matches(home: Home, rng: random.Random, joined: bool = False):
+def _matches(home: Home, rng: random.Random, joined: bool = False) -> Iterator[DeviceMatches]:
     """What may be counted in a room or the home, in random order.
 
     With `joined`, the devices must have two traits at once.
@@ -217,7 +217,7 @@ def _matches(home: Home, rng: random.Random, joined: bool = False):
             continue
         matches = match_devices(home, kind, _traits(kind, rng, joined), room)
         counted = matches is not None and matches.reads and (len(matches.reads) > 1 or room is None)
-        if counted and not _decided_by_unlit(home, matches):
+        if matches is not None and counted and not _decided_by_unlit(home, matches):
             yield matches
 
 
@@ -257,8 +257,8 @@ def _traits_said(speaker: Speaker, matches: DeviceMatches) -> str:
 
 def _type_of(home: Home, matches: DeviceMatches, trait: Trait) -> ValueType | None:
     """The type of the attribute that the trait tests, for its unit."""
-    did, path = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), (None, None))
-    return home.plan.by_did[did].spec.attribute_index[path][1] if did else None
+    found = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), None)
+    return home.plan.by_did[found[0]].spec.attribute_index[found[1]][1] if found else None
 
 
 def _place(room: Room | None) -> Callable[[Speaker], str]:
@@ -313,9 +313,9 @@ def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
     for matches in _matches(home, rng):
         if matches.room is None and len(matches.traits) == 1 and (matches.met or perhaps_none):
             rooms = list(dict.fromkeys(device.room for device in matches.met))
-            slots = {
+            slots: dict[str, Callable[[Speaker], str]] = {
                 "a": frame_text(f"query.kind.{matches.kind}.a"),
-                "traits": lambda speaker, matches=matches: _traits_said(speaker, matches),
+                "traits": partial(_traits_said, matches=matches),
             }
             reply = RoomList(tuple(rooms))
             answer = number_answer(len(rooms), "count", names=home.plan.devices)

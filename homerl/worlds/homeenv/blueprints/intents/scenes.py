@@ -113,10 +113,12 @@ def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
 
 
 def _drafted(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
-    groups = [granted_parts for wish in scene.wishes if (granted_parts := _grant(home, room, wish))]
+    found = [granted_parts for wish in scene.wishes if (granted_parts := _grant(home, room, wish))]
+    groups = [[one for one in group if one is not None] for group in found]
     granted = [one for group in groups for one in group]
-    todo = [one for one in granted if one is not None and not one.already]
-    if None in granted or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
+    todo = [one for one in granted if not one.already]
+    refused = len(granted) < sum(map(len, found))
+    if refused or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
         return None
     acts = [act for wish, group in zip(_wishes(home, room, scene), groups) for act in _acts(home, room, wish, group)]
     if not 0 < len(acts) <= MOST_ACTS or (len(acts) == 1 and len(home.plan.devices) > 9):
@@ -170,7 +172,7 @@ def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> Gra
     for step in wish.do:
         wanted = bind_steps((step,), home, device, prefix)
         carried = carry_part(home, device, prefix, wanted) if wanted else None
-        if carried is None:
+        if wanted is None or carried is None:
             continue
         action, changes = carried
         conditions = (bind_to_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
@@ -205,6 +207,6 @@ def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
 
 def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
     """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
-    entrance = home.plan.by_did.get(home.plan.entrance)
+    entrance = home.plan.by_did.get(home.plan.entrance or "")
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
     return len(rooms) == 1 or (ask.briefed and entrance is not None and entrance.room == room)

@@ -36,7 +36,7 @@ def sky(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "What is the weather like?" """
     device = _source(home, "state")
     state = home.get(device.did, "state") if device else None
-    if state is None or f"weather.{state}" not in grammar("en"):
+    if device is None or state is None or f"weather.{state}" not in grammar("en"):
         return None
     options = [str(option) for option in device.spec.attribute_index["state"][1].options or () if option != state]
     others = dict.fromkeys(way for option in options for way in _words(option))
@@ -50,7 +50,7 @@ def outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How warm is it outside?" """
     device = _source(home, "temperature")
     value = home.get(device.did, "temperature") if device else None
-    if not isinstance(value, (int, float)):
+    if device is None or not isinstance(value, (int, float)):
         return None
     kind = device.spec.attribute_index["temperature"][1]
     reply = framed("weather.reply.outdoors", value=lambda speaker: speaker.value(value, kind))
