@@ -16,6 +16,8 @@ import os
 import pkgutil
 import traceback
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,6 +55,23 @@ def discover(package: ModuleType, attribute: str, kind: type, parts: Collection[
             raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
         plugins[file] = plugin
     return plugins
+
+
+def late(module: str, name: str) -> Any:
+    """A member of a class that is `name` of a module, which is imported when the member is first asked for.
+
+    A function is called without the object. `name` may be that of a member: `Situation.begin`.
+    """
+    return _Late(module, name)
+
+
+@dataclass(frozen=True)
+class _Late:
+    module: str
+    name: str
+
+    def __get__(self, owner: object, kind: type) -> Any:
+        return attrgetter(self.name)(importlib.import_module(self.module))
 
 
 def in_order(plugins: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,15 @@ def test_what_reaches_the_terminal_passes_its_room(house: House) -> None:
     )
 
 
+def test_what_a_world_imports_late_is_there() -> None:
+    for world in worlds().values():
+        none_of(
+            f"{world.name} lacks {name}"
+            for name in vars(type(world))
+            if not name.startswith("_") and not hasattr(world, name)
+        )
+
+
 def test_each_package_says_what_it_holds(house: House) -> None:
     none_of(house.undescribed())
 
@@ -135,6 +144,7 @@ def build(root: Path, files: Mapping[str, str], rooms: Iterable[str] = ()) -> Ho
         "def late():\n    from envs.b import thing\n",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from envs.b import thing\n",
         "try:\n    import envs.b\nexcept ImportError:\n    raise\n",
+        "class A:\n    thing = late('envs.b', 'thing.made')\n",
     ],
 )
 def test_a_cycle_is_found_however_it_is_written(tmp_path: Path, text: str) -> None:

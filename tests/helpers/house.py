@@ -292,6 +292,8 @@ def _statements(node: ast.AST, late: bool = False, typing: bool = False) -> Iter
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, late, typing
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "late":
+            yield child, True, typing
         inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         checked = typing or (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"))
         yield from _statements(child, inside, checked)
@@ -301,6 +303,9 @@ def _targets(node: ast.AST, package: str) -> Iterator[str]:
     """The dotted names that a statement imports: `from a import b` is a.b, whether b is a module or a name in a."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.Call):  # `late("a", "b.c")` of envs/plugins.py is a.b
+        module, name = (ast.literal_eval(argument) for argument in node.args)
+        yield f"{module}.{name.partition('.')[0]}"
     elif isinstance(node, ast.ImportFrom):
         parts = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
         base = ".".join([*parts, *([node.module] if node.module else [])])

@@ -6,26 +6,12 @@ Invariant: importing this module loads nothing heavy; each part is imported on f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from homerl.play.episode import Episode
-from homerl.play.loop import Agent, Oracle
-from homerl.play.situation import Situation
-from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import (
-    Card,
-    Case,
-    CommandLine,
-    ExpertConfig,
-    Failure,
-    FileFormat,
-    Persona,
-    Split,
-    Suite,
-    WorldAdapter,
-)
+from envs.plugins import late
+from homerl.play.loop import Oracle
+from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
 from homerl.worlds.visits import Visits
 
 
@@ -37,31 +23,10 @@ class HomeEnvWorld(WorldAdapter):
     users = ("scripted", "llm")
     taxonomy = "SMH-Bench"
 
-    @property
-    def blueprint(self) -> type:
-        """The model of HomeEnv blueprints."""
-        from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-
-        return Blueprint
-
-    @property
-    def recipe(self) -> type:
-        """The model of HomeEnv blueprint recipes."""
-        from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
-
-        return BlueprintRecipe
-
-    def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-        """The blueprint of a seed, see `blueprints.author`."""
-        from homerl.worlds.homeenv.blueprints.author import make_blueprint
-
-        return make_blueprint(recipe, split, seed, dropped)
-
-    def begin(self, blueprint: Any) -> Situation:
-        """The home of a blueprint at its start, see `situation`."""
-        from homerl.worlds.homeenv.situation import HomeSituation
-
-        return HomeSituation.begin(blueprint)
+    blueprint = late("homerl.worlds.homeenv.blueprints.blueprint", "Blueprint")
+    recipe = late("homerl.worlds.homeenv.blueprints.author", "BlueprintRecipe")
+    make_blueprint = late("homerl.worlds.homeenv.blueprints.author", "make_blueprint")
+    begin = late("homerl.worlds.homeenv.situation", "HomeSituation.begin")
 
     @property
     def tell(self) -> Callable[..., Any]:
@@ -103,12 +68,7 @@ class HomeEnvWorld(WorldAdapter):
 
         return Expert(seed, config.mistakes, config.styles, config.minimal)
 
-    @property
-    def baselines(self) -> Mapping[str, Callable[[], Agent]]:
-        """The agents that need no model, see `agents.roster`."""
-        from homerl.worlds.homeenv.agents.roster import BASELINES
-
-        return BASELINES
+    baselines = late("homerl.worlds.homeenv.agents.roster", "BASELINES")
 
     @property
     def visits(self) -> Visits:
@@ -117,32 +77,10 @@ class HomeEnvWorld(WorldAdapter):
 
         return HomeVisits()
 
-    def persona(self, episode: Episode) -> Persona:
-        """The person of an episode, see `persona`."""
-        from homerl.worlds.homeenv.persona import HomePersona
-
-        return HomePersona(episode)
-
-    @property
-    def paraphraser(self) -> type:
-        """Rewords queries and checks that their meaning is kept, see `paraphrase`."""
-        from homerl.worlds.homeenv.paraphrase import HomeParaphraser
-
-        return HomeParaphraser
-
-    @property
-    def llm_author(self) -> Callable[..., Any]:
-        """Writes blueprints with an LLM, see `blueprints.llm_author`."""
-        from homerl.worlds.homeenv.blueprints.llm_author import author_blueprint
-
-        return author_blueprint
-
-    @property
-    def role_play(self) -> Callable[..., Any]:
-        """The strategy m1, see `roleplay`."""
-        from homerl.worlds.homeenv.roleplay import role_play
-
-        return role_play
+    persona = late("homerl.worlds.homeenv.persona", "HomePersona")
+    paraphraser = late("homerl.worlds.homeenv.paraphrase", "HomeParaphraser")
+    llm_author = late("homerl.worlds.homeenv.blueprints.llm_author", "author_blueprint")
+    role_play = late("homerl.worlds.homeenv.roleplay", "role_play")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -152,42 +90,12 @@ class HomeEnvWorld(WorldAdapter):
 
         return {**SUITES, OWN_HOME.name: OWN_HOME}
 
-    @property
-    def dimensions(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The error dimensions of SMH-Bench."""
-        from homerl.worlds.homeenv.bench.failures import DIMENSIONS
-
-        return DIMENSIONS
-
-    def failure_of(self, trajectory: Trajectory) -> Failure | None:
-        """The error in SMH-Bench's taxonomy, see `bench.failures`."""
-        from homerl.worlds.homeenv.bench.failures import failure_of
-
-        return failure_of(trajectory)
-
-    def cases(self, trajectory: Trajectory) -> list[Case]:
-        """The answers and clarifying questions that a judge may rate, see `bench.cases`."""
-        from homerl.worlds.homeenv.bench.cases import cases
-
-        return cases(trajectory)
-
-    def false_claims(self, trajectory: Trajectory) -> int:
-        """The false claims, by the goals on the home, see `bench.cases`."""
-        from homerl.worlds.homeenv.bench.cases import false_claims
-
-        return false_claims(trajectory)
-
-    def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-        """Whether the episode is a success with the accepted answers, see `bench.cases`."""
-        from homerl.worlds.homeenv.bench.cases import holds_with
-
-        return holds_with(trajectory, right)
-
-    def card(self, recipe: Mapping[str, Any]) -> Card:
-        """An example home with the recipe's toolset, see `card`."""
-        from homerl.worlds.homeenv.card import card
-
-        return card(recipe)
+    dimensions = late("homerl.worlds.homeenv.bench.failures", "DIMENSIONS")
+    failure_of = late("homerl.worlds.homeenv.bench.failures", "failure_of")
+    cases = late("homerl.worlds.homeenv.bench.cases", "cases")
+    false_claims = late("homerl.worlds.homeenv.bench.cases", "false_claims")
+    holds_with = late("homerl.worlds.homeenv.bench.cases", "holds_with")
+    card = late("homerl.worlds.homeenv.card", "card")
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Blueprint, home and device files."""
@@ -195,17 +103,8 @@ class HomeEnvWorld(WorldAdapter):
 
         return FORMATS
 
-    def episode_page(self, trajectory: Trajectory, where: str) -> str:
-        """The dialogue beside the home, see `pages.episode`."""
-        from homerl.worlds.homeenv.pages.episode import render_page
-
-        return render_page(trajectory, where)
-
-    def commands(self, cli: CommandLine) -> None:
-        """Add the commands of `commands`."""
-        from homerl.worlds.homeenv.commands import add
-
-        add(cli)
+    episode_page = late("homerl.worlds.homeenv.pages.episode", "render_page")
+    commands = late("homerl.worlds.homeenv.commands", "add")
 
 
 WORLD = HomeEnvWorld()

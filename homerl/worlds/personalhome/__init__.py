@@ -5,14 +5,13 @@ Invariant: this module imports nothing heavy. Each part of the world is imported
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from homerl.play.loop import Agent, Oracle
-from homerl.play.situation import Situation
+from envs.plugins import late
+from homerl.play.loop import Oracle
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import Card, Case, CommandLine, ExpertConfig, Failure, Split, Suite, WorldAdapter
+from homerl.worlds.contract import ExpertConfig, Suite, WorldAdapter
 
 
 class PersonalHomeWorld(WorldAdapter):
@@ -22,31 +21,10 @@ class PersonalHomeWorld(WorldAdapter):
     taxonomy = "PersonalHomeBench"
     labels = ("category", "difficulty")  # IG, MC, FR or PG; simple, medium or hard
 
-    @property
-    def blueprint(self) -> type:
-        """`PersonalHomeBlueprint`."""
-        from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint
-
-        return PersonalHomeBlueprint
-
-    @property
-    def recipe(self) -> type:
-        """`PersonalHomeRecipe`."""
-        from homerl.worlds.personalhome.blueprint import PersonalHomeRecipe
-
-        return PersonalHomeRecipe
-
-    def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-        """The blueprint of a seed."""
-        from homerl.worlds.personalhome.author import make_blueprint
-
-        return make_blueprint(recipe, split, seed, dropped)
-
-    def begin(self, blueprint: Any) -> Situation:
-        """The situation of a blueprint before the first call."""
-        from homerl.worlds.personalhome.situation import PersonalHomeSituation
-
-        return PersonalHomeSituation.begin(blueprint)
+    blueprint = late("homerl.worlds.personalhome.blueprint", "PersonalHomeBlueprint")
+    recipe = late("homerl.worlds.personalhome.blueprint", "PersonalHomeRecipe")
+    make_blueprint = late("homerl.worlds.personalhome.author", "make_blueprint")
+    begin = late("homerl.worlds.personalhome.situation", "PersonalHomeSituation.begin")
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language of the households."""
@@ -57,11 +35,7 @@ class PersonalHomeWorld(WorldAdapter):
         """The number of appliances and sensors of the blueprint's household."""
         return len(blueprint["household"]["home"]["devices"])
 
-    def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
-        """What must be read, and what the answer must say."""
-        from homerl.worlds.personalhome.verdicts import goals_in_words
-
-        return goals_in_words(blueprint)
+    goals_in_words = late("homerl.worlds.personalhome.verdicts", "goals_in_words")
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `expert.py`."""
@@ -69,19 +43,8 @@ class PersonalHomeWorld(WorldAdapter):
 
         return PersonalHomeExpert(seed, config.mistakes)
 
-    @property
-    def llm_author(self) -> Callable[..., Any]:
-        """Writes households with an LLM, see `llm_author.py`."""
-        from homerl.worlds.personalhome.llm_author import author_blueprint
-
-        return author_blueprint
-
-    @property
-    def baselines(self) -> Mapping[str, Callable[[], Agent]]:
-        """The expert, and agents that no suite may reward."""
-        from homerl.worlds.personalhome.baselines import BASELINES
-
-        return BASELINES
+    llm_author = late("homerl.worlds.personalhome.llm_author", "author_blueprint")
+    baselines = late("homerl.worlds.personalhome.baselines", "BASELINES")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -91,45 +54,16 @@ class PersonalHomeWorld(WorldAdapter):
 
         return {suite.name: suite() for suite in (PersonalHomeSuite, ScenesSuite)}
 
-    @property
-    def dimensions(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The paper's error types (F.1)."""
-        from homerl.worlds.personalhome.bench.results import DIMENSIONS
-
-        return DIMENSIONS
-
-    def failure_of(self, trajectory: Trajectory) -> Failure | None:
-        """The error type to which a failure belongs, or None for a success."""
-        from homerl.worlds.personalhome.bench.results import failure_of
-
-        return failure_of(trajectory)
-
-    def cases(self, trajectory: Trajectory) -> list[Case]:
-        """The answers to a grounding task that a judge of meaning may decide."""
-        from homerl.worlds.personalhome.bench.results import cases
-
-        return cases(trajectory)
-
-    def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-        """Whether every part of the task is right, by rule or by the judge."""
-        from homerl.worlds.personalhome.bench.results import holds_with
-
-        return holds_with(trajectory, right)
+    dimensions = late("homerl.worlds.personalhome.bench.results", "DIMENSIONS")
+    failure_of = late("homerl.worlds.personalhome.bench.results", "failure_of")
+    cases = late("homerl.worlds.personalhome.bench.results", "cases")
+    holds_with = late("homerl.worlds.personalhome.bench.results", "holds_with")
 
     def false_claims(self, trajectory: Trajectory) -> None:
         """None: an answer is data, and does nothing in the household."""
 
-    def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
-        """The metrics of the task (PersonalHomeBench F.2), its errors and its number of calls."""
-        from homerl.worlds.personalhome.bench.results import extra_results
-
-        return extra_results(trajectory)
-
-    def card(self, recipe: Mapping[str, Any]) -> Card:
-        """The part of a model card that describes this world."""
-        from homerl.worlds.personalhome.card import card
-
-        return card(recipe)
+    extra_results = late("homerl.worlds.personalhome.bench.results", "extra_results")
+    card = late("homerl.worlds.personalhome.card", "card")
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""
@@ -139,11 +73,7 @@ class PersonalHomeWorld(WorldAdapter):
         replay = replayed(trajectory, where)
         return render_household(replay.blueprint.household, replay)
 
-    def commands(self, cli: CommandLine) -> None:
-        """Add `homerl personalhome` and `homerl view personalhome`."""
-        from homerl.worlds.personalhome.commands import add
-
-        add(cli)
+    commands = late("homerl.worlds.personalhome.commands", "add")
 
 
 WORLD = PersonalHomeWorld()
