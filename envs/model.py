@@ -5,10 +5,27 @@ Invariants: a model refuses unknown keys; an instance never changes; no field ho
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, SerializationInfo, SerializerFunctionWrapHandler, WrapSerializer
+
+IDENTITY = {"identity": True}  # a context of `model_dump`, for texts that do not depend on where files lie
 
 
 class Model(BaseModel):
     """A frozen pydantic model that refuses unknown keys and numbers that are not finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _named(value: Any, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+    """The value as plain data; in an identity, a path is its last part."""
+    found = handler(value)
+    if not (info.context or {}).get("identity"):
+        return found
+    return [Path(name).name for name in found] if isinstance(found, list) else found and Path(found).name
+
+
+READS = WrapSerializer(_named)  # marks a field whose values name files or folders that a run reads
+FileNames = Annotated[tuple[str, ...], READS]

@@ -3,7 +3,8 @@
 Invariants:
 - Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
 - A plug-in has the name of its file.
-- The environment variable HOMERL_<KIND> adds folders to the package. They are separated as in PATH.
+- The environment variable HOMERL_<KIND> adds folders to the package, and HOMERL_PLUGINS adds folders of such folders, as a
+  run has one. They are separated as in PATH.
 - A file whose name begins with an underscore is a helper, and no plug-in.
 - A file that cannot be used is refused by its path when the package is read, so before any work is done.
 """
@@ -14,6 +15,7 @@ import importlib
 import inspect
 import os
 import pkgutil
+import shlex
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,15 +27,33 @@ from typing import Any
 from envs.documents import InputError
 
 # languages are data, no modules
-KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages")
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages", "commands")
+ALL = "HOMERL_PLUGINS"  # names folders that hold one folder for each kind, such as that of a run
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
 ABSENT = object()
 
 
 def added_folders(kind: str) -> list[str]:
-    """The folders that the environment adds to the plug-ins of a kind."""
-    return [str(Path(folder).resolve()) for folder in os.environ.get(VARIABLES[kind], "").split(os.pathsep) if folder]
+    """The folders that the environment adds to the plug-ins of a kind: the named ones, and that of this kind in ALL."""
+    named, several = (
+        [Path(name) for name in os.environ.get(key, "").split(os.pathsep) if name] for key in (VARIABLES[kind], ALL)
+    )
+    held = (folder / kind for folder in several if (folder / kind).is_dir())
+    return [str(folder.resolve()) for folder in (*named, *held)]
+
+
+def refuse_unloaded(folder: Path, kinds: Collection[str] = KINDS) -> None:
+    """Raise `InputError` if a folder of plug-ins, which has one folder for each kind, holds some that are not loaded.
+
+    They are Python, so nothing of a folder that a person only named is run unasked.
+    """
+    for kind in kinds:
+        have = {path.name for added in added_folders(kind) for path in Path(added).iterdir()}
+        if missing := sorted({path.name for path in (folder / kind).glob("[!_]*")} - have):
+            what = f"plug-ins were used here that are not loaded ({', '.join(missing)})"
+            remedy = f"they are Python: if you trust them, type {ALL}={shlex.quote(str(folder))} before the command"
+            raise InputError(what, str(folder / kind), remedy)
 
 
 def folder_variables() -> dict[str, str]:

@@ -163,7 +163,7 @@ LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take m
 EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
     "homerl check-devices my_devices/": (2, ""),
-    "homerl schemas schemas": (0, "lamp-blueprint.v1.json"),
+    "homerl schemas --out schemas": (0, "lamp-blueprint.v1.json"),
 }
 
 
@@ -558,7 +558,7 @@ def trained(folder: Path) -> None:
 BEFORE: dict[
     str, Callable[[Path], None]
 ] = {  # files that a page presupposes, by the start of the command or block that needs them
-    "homerl schemas schemas": lamp_world,
+    "homerl schemas --out schemas": lamp_world,
     "HOMERL_WORLDS=tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
     "homerl export runs/quickstart": trained,

@@ -172,7 +172,7 @@ def of_benchmark(folder: Path, **more: str) -> Path:
 
 
 def test_its_files_have_schemas(run, tmp_path):
-    homerl("schemas", tmp_path)
+    homerl("schemas", "--out", tmp_path)
     schemas = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
     registry = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas.items())
     row = json.loads((run / "synth/trajectories.jsonl").read_text().splitlines()[0])

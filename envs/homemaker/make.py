@@ -33,7 +33,7 @@ from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.own import Keep, own_home, own_homes
 from envs.homemaker.weather import Hemisphere, Sky, Weather
-from envs.model import Model
+from envs.model import FileNames, Model
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]
@@ -52,7 +52,7 @@ TRIES = 50  # layouts that are drawn before a recipe is refused because its room
 class HomeRecipe(Model):
     """What kind of homes to make, or whose homes to take. Pairs are inclusive ranges."""
 
-    files: tuple[str, ...] = Field(
+    files: FileNames = Field(
         (),
         exclude_if=lambda files: not files,  # digests of recipes are older than this key and the next
         description="Home files, and folders of them (`*.json`), one of which is drawn in place of making a home. Rooms, "
@@ -83,9 +83,7 @@ class HomeRecipe(Model):
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
-    weather: tuple[str, ...] = Field(
-        (), description="EPW weather files, and folders of them; none is the bundled typical years."
-    )
+    weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled typical years.")
     forecast: int = Field(24, ge=0, description="Hours of weather to come, for homes in which time passes.")
     hemisphere: Hemisphere = Field(
         "any", description="Hemisphere of the bundled years; southern ones begin half a year later."
@@ -96,7 +94,7 @@ class HomeRecipe(Model):
         description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
         "category, where names are not ASCII).",
     )
-    catalogue: tuple[str, ...] = Field(
+    catalogue: FileNames = Field(
         (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
     )
 

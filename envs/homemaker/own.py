@@ -105,7 +105,7 @@ def home_files(name: str) -> list[Path]:
         return [Path(name)]
     if found := sorted(path for path in Path(name).glob("*.json") if not path.name.endswith(REPORT)):
         return found
-    raise InputError(f"{WHERE}: the folder holds no home file (*.json)", name, "make one: homerl make-home home.json")
+    raise InputError(f"{WHERE}: the folder holds no home file (*.json)", name, "make one: homerl make-home --out home.json")
 
 
 def _usable(path: Path) -> Home:

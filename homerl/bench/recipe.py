@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from envs.model import Model
+from envs.model import READS, Model
 from homerl.bench.suites import find_suite, refuse_text, setting_of, shipped_file, suite_behind
 from homerl.llm.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
@@ -33,7 +33,7 @@ class SuiteSettings(Model):
     recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The world's recipe of the blueprints.")
     count: int = Field(500, ge=1, description="Number of blueprints (with `benchmark`: of instances) that are played.")
     first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
-    benchmark: str | None = Field(
+    benchmark: Annotated[str | None, READS] = Field(
         None,
         description="Name of a shipped benchmark, or a file of `homerl bench build`, whose instances are played in place of "
         "blueprints of `recipe`.",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from envs.documents import InputError, write_atomic
+from envs.model import IDENTITY
 from homerl.bench.journal import EDITED, Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
@@ -65,7 +66,10 @@ class Heldout:
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
         self.suite, self.limits = suite, limits
         self.identity = json.dumps(
-            [suite.model_dump(mode="json", exclude={"count", "benchmark", "easier_half", "setting"}), asdict(limits)]
+            [
+                suite.model_dump(mode="json", context=IDENTITY, exclude={"count", "benchmark", "easier_half", "setting"}),
+                asdict(limits),
+            ]
         )
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ def find_suite(name: str) -> Suite:
 def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
     """The suite with this name, made for the given home files, tools and prompt. `InputError` if it takes none."""
     suite = find_suite(name)
-    given = [option for option, value in (("--homes", homes), ("--toolset", toolset), ("--prompt", prompt)) if value]
+    given = [option for option, value in (("--home", homes), ("--toolset", toolset), ("--prompt", prompt)) if value]
     if not given:
         return suite
     if (made := suite.of_homes(homes, toolset, prompt)) is None:

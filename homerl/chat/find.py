@@ -37,7 +37,7 @@ class Wanted:
 
     what: str
     like: Path | None = None
-    home: str | None = None
+    home: Path | None = None
     seed: int = 0
     world: str | None = None
     served: str | None = None
@@ -59,8 +59,7 @@ def session_of(wanted: Wanted) -> Session:
     model, terms = _model(wanted, made)
     terms = replace(terms, **wanted.over)
     visits, recipe = _visits(terms, wanted.world)
-    file, seed = _home(wanted)
-    blueprint = visits.blueprint(recipe, file, seed)
+    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
     return Session(visits, blueprint, model(terms), terms, wanted.seed)
 
 
@@ -163,12 +162,3 @@ def _closed(found: list[WorldAdapter]) -> str:
 
 def _open() -> list[str]:
     return [f"'{world.name}'" for world in worlds().values() if world.visits]
-
-
-def _home(wanted: Wanted) -> tuple[Path | None, int]:
-    """The home's file, or the seed that makes it."""
-    if wanted.home is None:
-        return None, wanted.seed
-    if wanted.home.lstrip("-").isdigit():
-        return None, int(wanted.home)
-    return Path(wanted.home), wanted.seed

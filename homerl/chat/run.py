@@ -11,6 +11,7 @@ from homerl.chat.terms import GUEST, Terms
 from homerl.play.episode import EpisodeLimits
 from homerl.publish.export import MARK, find_stage
 from homerl.publish.talk import talk_terms
+from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
 from homerl.train.sizes import holds_model
 
 Data = Mapping[str, Any]
@@ -23,9 +24,14 @@ def model_and_terms(folder: Path) -> tuple[Path, Terms]:
     """
     if holds_model(folder):
         own = folder.parent if folder.name == "model" and (folder.parent / "recipe.yaml").is_file() else None
-        return folder, terms_told(talk_terms(own)) if own else exported_terms(folder)
+        return folder, _terms(own) if own else exported_terms(folder)
     stage = find_stage(folder)
-    return stage / "model", terms_told(talk_terms(stage))
+    return stage / "model", _terms(stage)
+
+
+def _terms(stage: Path) -> Terms:
+    refuse_unloaded_of(stage, OF_TASKS)
+    return terms_told(talk_terms(stage))
 
 
 def exported_terms(folder: Path) -> Terms:

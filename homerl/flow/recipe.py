@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
+from envs.model import IDENTITY, Model
 from homerl.flow.mcts import SearchConfig
 from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
 from homerl.play.course import AT_ONCE
@@ -115,7 +115,7 @@ class SynthesisConfig(Model):
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that the dataset's bytes depend on, as plain data."""
-        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *MODEL_ROLES})
+        data = self.model_dump(mode="json", context=IDENTITY, exclude={"in_flight", "attempts", "version", *MODEL_ROLES})
         return (
             data
             | {"user": "scripted", "paraphrase": None}

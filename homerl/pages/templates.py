@@ -15,19 +15,20 @@ from markupsafe import Markup, escape
 from envs.documents import InputError
 
 HERE = Path(__file__).parent
+LINES, SIGNS = 10, 800  # of a text that a page shows unfolded
 
 
 def template(path: Path, **filters: Callable[..., Any]) -> Template:
     """The template of a file. It may include files beside it, and `base.css` of this folder.
 
-    `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, and to `breakable`, which
-    lets a line end after its underscores.
+    `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, to `breakable`, which
+    lets a line end after its underscores, and to `folded`.
     """
     environment = Environment(
         loader=FileSystemLoader([path.parent, HERE]), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"words": spaced, "breakable": breakable, **filters}
+    environment.filters |= {"words": spaced, "breakable": breakable, "folded": folded, **filters}
     return environment.get_template(path.name)
 
 
@@ -46,3 +47,10 @@ def spaced(text: Any) -> str:
 def breakable(text: Any) -> Markup:
     """An identifier in which a line may end after an underscore."""
     return Markup(escape(text).replace("_", Markup("_<wbr>")))
+
+
+def folded(text: str) -> tuple[str, str]:
+    """The beginning of a text, and the rest, which is empty unless the text is long: weak models repeat themselves."""
+    lines = text.splitlines(keepends=True)
+    most = min(SIGNS, len("".join(lines[:LINES])))
+    return (text, "") if len(text) <= most else (text[:most].rstrip(), text[most:])

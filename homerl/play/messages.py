@@ -156,6 +156,11 @@ def chat_template(show_tools: bool = True, silent: bool = False) -> str:
     return text.replace("assistant\\n'", f"assistant\\n{NO_THOUGHT}'") if silent else text
 
 
+def shows_tools(template: str) -> bool:
+    """Whether a template of homerl's writes the tools into the prompt; else its model knows them by heart."""
+    return "set show_tools = true" in template
+
+
 def is_ours(template: str) -> bool:
     """Whether a chat template is homerl's."""
     return MARK in template

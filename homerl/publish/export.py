@@ -14,17 +14,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from envs.documents import InputError, naming, read_json, write_atomic
 from homerl import __version__
 from homerl.agents.chat_format import OWN
-from homerl.play.messages import plain_template
+from homerl.pages.templates import folded
+from homerl.play.messages import plain_template, shows_tools
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.license import license_for
-from homerl.publish.model_card import HUB_ID, MOST, Facts, gather, model_card, world_card
+from homerl.publish.model_card import HUB_ID, MOST, Facts, Tools, gather, model_card, recipe_files, world_card
 from homerl.publish.ollama import modelfile
 from homerl.publish.private import without_files
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
+from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
 from homerl.train.sizes import holds_model
 from homerl.worlds.contract import Card
 
@@ -37,6 +41,7 @@ STALE = [
     "adapter_config.json",
     "*.gguf",
     "Modelfile",
+    "recipes/*",
 ]
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
@@ -73,6 +78,7 @@ def export(
     run = Path(os.path.normpath(Path.cwd() / run))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
     stage = find_stage(run)
+    refuse_unloaded_of(stage, OF_TASKS)
     folder, repo = destination(run, to, push)
     _check_destination(folder, repo)
     facts = gather(stage, repo or folder.name, base, license or license_for(stage, base))
@@ -272,8 +278,11 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answered(model, tokenizer, world_card(facts))
-    own = tokenizer.chat_template.startswith(OWN)
-    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, own))
+    template = tokenizer.chat_template
+    tools: Tools = "own" if template.startswith(OWN) else "shown" if shows_tools(template) else "by heart"
+    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, tools))
+    for name, recipe in recipe_files(facts).items():
+        write_atomic(folder / name, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
     known = {"homerl": __version__} | asdict(facts)
     del known["played"]  # it may be a whole home, or name its file
     known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}
@@ -297,7 +306,8 @@ def answered(model: Any, tokenizer: Any, card: Card) -> str:
     on = "cuda" if large else device
     output = model.to(on).generate(**asked.to(on), max_new_tokens=MOST, do_sample=False)
     model.to(device)
-    return ANSWERED.format(said=tokenizer.decode(output[0, length:]).strip())
+    head, rest = folded(tokenizer.decode(output[0, length:]).strip())
+    return ANSWERED.format(said=f"{head}\n[... {len(rest):,} more signs]" if rest else head)
 
 
 def _put_in_place(making: Path, folder: Path) -> None:

@@ -12,9 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, Literal
 
 from envs.documents import read_json
 from homerl.bench.player import speaks_for
@@ -162,10 +160,18 @@ vllm serve {model} \\
 ```
 
 The endpoint speaks OpenAI's protocol at `http://localhost:8000/v1`. {answers}"""
-CALLS = """The model writes calls in Hermes style,
-which that parser turns into `tool_calls`; send the tools above."""
-OWN_CALLS = """The model writes calls as its base does:
-PARSER stands for vLLM's parser of the base's family. Send the tools above."""
+Tools = Literal["own", "shown", "by heart"]  # the base's chat template, or homerl's with the tools or without them
+CALLS: Mapping[Tools, str] = {
+    "own": """The model writes calls as its base does:
+PARSER stands for vLLM's parser of the base's family. Send the tools above.""",
+    "shown": """The model writes calls in Hermes style,
+which that parser turns into `tool_calls`; send the tools above.""",
+    "by heart": """The model writes calls in Hermes style,
+which that parser turns into `tool_calls`. It does so by the tools of the request: send those above, although the model does
+not read them.""",
+}
+HOW_TO_ASK = """Ask it as in training, with a system prompt of this form and nothing else in it. The model knows its tools by
+heart: the chat template leaves them out, and other instructions or tools are new to it."""
 ONE_ANSWER = """The model makes no tool calls: its
 answer is the message's content. Send the tools above all the same, since its prompts in training had them."""
 
@@ -178,10 +184,13 @@ ollama create {name} -f Modelfile               # then: ollama run {name}; http:
 ```"""
 
 
-def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "", own: bool = False) -> str:
-    """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file.
-    `answer` says what the model answered to the example, or why it was not asked. With `own`, it was trained with its base's
-    chat template.
+def model_card(
+    facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "", tools: Tools = "shown"
+) -> str:
+    """The card: YAML front matter and Markdown.
+
+    `kind` describes the model in a few words; `gguf` names its GGUF file. `answer` says what the model answered to the
+    example, or why it was not asked, and `tools` whose chat template it was trained with, and whether that shows the tools.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -197,7 +206,7 @@ def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None, 
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, own) if text]
+    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, tools) if text]
     acts = "in one JSON answer to each request" if world_card(facts).one_answer else "by calling tools"
     filled: dict[str, Any] = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
@@ -224,10 +233,10 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, own: bool) -> Iterator[tuple[str, str]]:
+def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, tools: Tools) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
-    yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), answer)))
-    yield "Serve", _serve(facts, adapter, own)
+    yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer)))
+    yield "Serve", _serve(facts, adapter, tools)
     yield "Run at home", _at_home(facts, gguf) if gguf else ""
     yield "Data", _data(facts)
     yield "Rewards", _rewards(facts.newest("rewards"))
@@ -284,11 +293,11 @@ def world_card(facts: Facts) -> Card:
     return world_of(played).card(played)
 
 
-def _serve(facts: Facts, adapter: bool, own: bool) -> str:
+def _serve(facts: Facts, adapter: bool, tools: Tools) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
-    parser, calls = ("PARSER", OWN_CALLS) if own else ("hermes", CALLS)
-    answers = ONE_ANSWER if world_card(facts).one_answer else calls
+    parser = "PARSER" if tools == "own" else "hermes"
+    answers = ONE_ANSWER if world_card(facts).one_answer else CALLS[tools]
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
 
 
@@ -326,12 +335,15 @@ def _rewards(weights: Mapping[str, Any]) -> str:
 def _training(facts: Facts) -> str:
     said = facts.provenance | {f"last {key}": value for key, value in facts.metrics.items()}
     parts = ["\n".join(f"- {key}: {_inline(value)}" for key, value in said.items())] if said else []
-    for recipe in facts.recipes:
-        text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=100)
-        summary = f"<summary>Recipe: {recipe.get('run', 'run')}</summary>"
+    for name, recipe in recipe_files(facts).items():
         parts += _credit(recipe)
-        parts.append(f"<details>{summary}\n\n```yaml\n{text}```\n\n</details>")
+        parts.append(f"Recipe: [{name}]({name})")
     return "\n\n".join(parts)
+
+
+def recipe_files(facts: Facts) -> dict[str, dict[str, Any]]:
+    """The recipes of the stages by the names of their files beside the card."""
+    return {f"recipes/{number}_{one.get('run', 'run')}.yaml": one for number, one in enumerate(facts.recipes, 1)}
 
 
 def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:

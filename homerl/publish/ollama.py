@@ -7,7 +7,7 @@ JSON writes otherwise: no spaces, and `<`, `>` and `&` escaped. Ollama's parser 
 
 from __future__ import annotations
 
-from homerl.play.messages import IM_END, is_silent
+from homerl.play.messages import IM_END, is_silent, shows_tools
 
 MOST_CONTEXT = 16_384  # tokens; Ollama's own default cuts a home's prompt off without a word
 TOOLS = """
@@ -62,7 +62,7 @@ def modelfile(gguf: str, template: str, context: int) -> str:
 
 def go_template(template: str) -> str:
     """homerl's chat template in Go's syntax; `template` tells whether it shows the tools."""
-    shown = TOOLS if "set show_tools = true" in template else ""
+    shown = TOOLS if shows_tools(template) else ""
     text = TEMPLATE.replace("SHOWN", shown)
     opening = "<|im_start|>assistant\n"
     return text.replace(opening, f"{opening}<think>\n\n</think>\n\n") if is_silent(template) else text

@@ -12,6 +12,7 @@ from typing import Any
 
 from envs.documents import Document, InputError, read_yaml
 from homerl.play.trajectory import at_row
+from homerl.recipe.place import in_place
 from homerl.worlds.sources import first_row
 
 STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
@@ -34,8 +35,14 @@ def played_by(stage: Path) -> dict[str, Any]:
 
 def read_recipe(stage: Path) -> dict[str, Any]:
     """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
-    recipes = (mapping_of(read_yaml(path)) for path in beside(stage, "recipe.yaml"))
+    recipes = (own_recipe(path) for path in beside(stage, "recipe.yaml"))
     return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
+
+
+def own_recipe(path: Path) -> dict[str, Any]:
+    """A recipe that lies in a run's folder, with the paths within the run as they are now."""
+    found: dict[str, Any] = in_place(mapping_of(read_yaml(path)), path)
+    return found
 
 
 def local_folder(stage: Path, source: str | None) -> Path | None:
@@ -63,7 +70,7 @@ def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     if source := recipe.get("data"):
         moved = stage.parent / Path(source).name
         return moved if _lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
-    flywheel = any(mapping_of(read_yaml(path)).get("run") == "flywheel" for path in beside(stage, "recipe.yaml"))
+    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in beside(stage, "recipe.yaml"))
     return stage.parent / "synth" if flywheel else None
 
 

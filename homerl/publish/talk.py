@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import read_yaml
-from homerl.publish.stages import beside, played_by
+from homerl.publish.stages import beside, own_recipe, played_by
 
 
 def talk_terms(stage: Path) -> dict[str, Any]:
@@ -37,5 +36,4 @@ def talk_terms(stage: Path) -> dict[str, Any]:
 def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
     """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
     for path in (*beside(stage, "bench.yaml"), *beside(stage, "recipe.yaml")):
-        if isinstance(data := read_yaml(path).data, dict):
-            yield data
+        yield own_recipe(path)

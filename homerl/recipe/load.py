@@ -7,11 +7,13 @@ Invariants:
 - Command-line overrides (`--train.learning_rate 2e-6`) come last; their values are parsed as YAML.
 - `--every.intents '[2, 3]'` overrides a key at every place where the recipe writes it, in items of lists too.
 - Every key of the result has its place: file and line, or the command line.
-- No keys are known here except those that name a source. `envs.documents.validate` refuses unknown keys.
+- A recipe of a run has the paths within it as they are now (`homerl.recipe.place`).
+- No keys are known here except those that name a source, and `out`. `envs.documents.validate` refuses unknown keys.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import homerl_hook
 from envs.documents import Document, InputError, KeyPath, read_yaml
 from envs.documents.checking import COMMAND_LINE
 from envs.documents.explain import did_you_mean
+from homerl.recipe.place import in_place
 
 EVERY = "every"  # the first word of an override of a key wherever it stands
 SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
@@ -26,7 +29,9 @@ SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the othe
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Document]:
     """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
-    document = _extended(find_recipe(path), ())
+    file = find_recipe(path)
+    document = _extended(file, ())
+    document = replace(document, data=in_place(document.data, file))
     for key, value in _sources_first(parse_overrides(overrides)):
         if key[0] == EVERY:
             document = _everywhere(document, key[1:], value)

@@ -88,7 +88,8 @@ def identity(recipe: BenchRecipe) -> str:
     """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
     stamps = file_stamps(recipe.model.name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
-    return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
+    told = recipe.model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
+    return json.dumps([told, stamps, sampling, recipe.seed])
 
 
 def player(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> Player:

@@ -35,7 +35,9 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
-    todo = unfinished([*stages(recipe)])
+    todo = unfinished(found := [*stages(recipe)])
+    for line in kept_lines([stage for stage in found if stage not in todo], todo):
+        console.print(line, highlight=False)
     for stage, product in todo:
         if stage["run"] != "bench":
             run_stage(stage, launcher(recipe, stage["run"]))
@@ -48,6 +50,18 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
     for line in next_lines(report.next, os.environ.get("HOMERL_ACTIVATE", "")):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def kept_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[str]:
+    """What a run that goes on says first: what is there already, and what is still to be made."""
+    if done and todo:
+        kept, rest = (", ".join(_called(stage) for stage, _ in some) for some in (done, todo))
+        yield f"kept from an earlier start: {kept}; to do: {rest}"
+
+
+def _called(stage: dict[str, Any]) -> str:
+    name = Path(stage["out"]).name
+    return f"the benchmark of {name}" if stage["run"] == "bench" else name
 
 
 def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:

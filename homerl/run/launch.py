@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from envs.documents import naming
@@ -50,6 +51,7 @@ def _start(path: str, argv: Sequence[str]) -> None:
     from homerl.run.prompts import measure
     from homerl.run.recipe import load_recipe
     from homerl.run.rehearsal import rehearse
+    from homerl.run.starting import split_origin
 
     recipe = load_recipe(path, argv)
     if not is_first() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
@@ -59,18 +61,28 @@ def _start(path: str, argv: Sequence[str]) -> None:
     for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
         if found.warns and is_first():
             print_error(f"warning: {found.line}")
-    run_recipe(recipe)
+    run_recipe(recipe, split_origin(argv)[1])
 
 
-def run_recipe(recipe: Any) -> None:
-    """Write the record of the run, then run it, alone in its folder."""
+def run_recipe(recipe: Any, origin: Path | None = None) -> None:
+    """Let the run's folder hold what the run needs and a record of it, then run it, alone in its folder.
+
+    A flywheel first takes what it would make alike from the run `origin`.
+    """
     from homerl.processes.locks import folder_lock
+    from homerl.run.flywheel import stages
+    from homerl.run.origin import take
     from homerl.run.record import write_record
+    from homerl.run.whole import made_whole
 
     with folder_lock(recipe.out) if is_first() else nullcontext():
         # a benchmark writes into the folder of the run that made its model
-        if is_first() and recipe.run != "bench" and not _is_done(recipe):
-            write_record(recipe)
+        if is_first() and recipe.run != "bench":
+            recipe = made_whole(recipe)
+            if origin and recipe.run == "flywheel":
+                take(recipe, [*stages(recipe)], origin)
+            if not _is_done(recipe):
+                write_record(recipe)
         with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
             runner(recipe.run)(recipe)
 

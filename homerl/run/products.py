@@ -15,12 +15,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from envs.documents import InputError, read_json, read_yaml
+from envs.model import IDENTITY
 from homerl.bench.recipe import BenchRecipe
 from homerl.bench.score import is_whole
 from homerl.play.trajectory import Outcome
 from homerl.run.bench import episodes_of
 from homerl.run.children import stage_recipe_path
-from homerl.run.recipe import KINDS, recipe_data
+from homerl.run.recipe import KINDS
 from homerl.terminal.endings import Stopped
 from homerl.train import TRAININGS
 
@@ -147,7 +148,7 @@ def comparable(stage: dict[str, Any]) -> str:
     Keys that the stage lacks have their defaults, since an earlier version of homerl may have written it.
     """
     with suppress(ValidationError):  # a key that this version does not know is a difference
-        stage = recipe_data(KINDS[stage["run"]].model_validate(stage))
+        stage = KINDS[stage["run"]].model_validate(stage).model_dump(mode="json", context=IDENTITY)
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
     run = json.dumps(str(Path(stage["out"]).parent))[:-1]  # as it begins a text; a folder may be called like a key
     return text.replace(f"{run}/", '"RUN/')

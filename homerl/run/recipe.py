@@ -18,6 +18,8 @@ from homerl.flow.recipe import SynthesisConfig, SynthRecipe
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe import load
 from homerl.recipe.base import Base
+from homerl.recipe.place import refuse_unloaded_of
+from homerl.run.starting import split_origin, starting_at
 from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
 
 
@@ -44,13 +46,20 @@ KINDS: dict[str, type[Recipe]] = {
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Find a recipe, extend it, apply overrides and check it. Raises `InputError` with file, line and key."""
-    data, document = load.load(path, overrides)
+    """Find a recipe, extend it, apply overrides and check it. Raises `InputError` with file, line and key.
+
+    With `--from RUN` among the overrides, it starts at what that run made.
+    """
+    refuse_unloaded_of(Path(path).parent)
+    words, origin = split_origin(overrides)
+    data, document = load.load(path, words)
     kind = data.get("run")
     if kind not in KINDS:
         raise InputError(
             f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
         )
+    if origin and (starting := starting_at(kind, origin)):
+        _, document = load.load(path, [*starting, *words])
     return validate(KINDS[kind], document)
 
 

@@ -12,7 +12,7 @@ from homerl.flow.collect import synthesise
 from homerl.flow.recipe import SynthRecipe
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.publish.dataset import describe
-from homerl.terminal.console import say
+from homerl.terminal.console import counted, say
 from homerl.terminal.endings import Stopped
 from homerl.terminal.progress import progress_bar
 
@@ -23,6 +23,8 @@ def run_synth(recipe: SynthRecipe) -> Path:
         task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
 
         def progress(done: int, total: int) -> None:
+            if bar.tasks[task].total is None and 0 < done < total:
+                say(f"kept from an earlier start: {done} of {counted(total, 'shard')}")
             bar.update(task, completed=done, total=total)
 
         path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)

@@ -70,6 +70,11 @@ def waiting(what: str) -> Status:
     return PlainConsole(stderr=True, quiet=not sys.stderr.isatty()).status(Text(what))
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 device` or `3 devices`: a number with its noun, whose plural takes an s."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def one_of(option: str, value: str, known: Iterable[str]) -> None:
     """Raise `InputError` if an option's value is not one of the known ones; the message suggests the nearest."""
     if value not in known:

@@ -22,6 +22,7 @@ from envs.documents import InputError, read_json
 from homerl.agents.chat_choice import choose_format
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
+from homerl.terminal.console import say
 from homerl.train.adapted import fuse
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
@@ -244,6 +245,8 @@ def fit(
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()
     checkpoint = checkpoint or last_checkpoint(out)
+    if checkpoint and state.is_main_process:
+        say(f"{out}: kept from an earlier start: {Path(checkpoint).name}, from which it goes on")
     if checkpoint and is_finished(trainer.args, checkpoint):  # else the trainer would make one more update
         trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
     try:

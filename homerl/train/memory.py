@@ -75,17 +75,18 @@ class Estimate:
             return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
         return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
 
-    def lines(self, memory: float) -> list[str]:
-        """The estimate as text."""
+    def brief(self, memory: float) -> list[str]:
+        """The estimate as text, without its parts."""
         head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
+        alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
+        return [head, f"  disk: {self.disk}", *alone]
+
+    def lines(self, memory: float) -> list[str]:
+        """The estimate as text, with its parts."""
         rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
-        return [
-            head,
-            *(f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts),
-            f"  tokens of a pass: up to {self.budget}",
-            f"  disk: {self.disk}",
-            *([f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []),
-        ]
+        parts = [f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts]
+        head, *rest = self.brief(memory)
+        return [head, *parts, f"  tokens of a pass: up to {self.budget}", *rest]
 
 
 def memory_of(recipe: Base, of_gpu: float = 80.0) -> float:

@@ -29,22 +29,33 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{said}>{''.join(escape(child) for child in children)}</{name}>")
 
 
-def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Markup:
-    """One curve above zero: faint as measured, strong as its trend. With `percent` the axis goes from 0 to 1."""
-    if len(points) < 2:
+def line_chart(label: str, points: Sequence[Point], percent: bool = False, other: Sequence[Point] = ()) -> Markup:
+    """One curve above zero: faint as measured, strong as its trend. With `percent` the axis goes from 0 to 1.
+
+    A curve of another run, `other`, is drawn in the same axes, in another colour.
+    """
+    curves = [thinned(some) for some in (points, other) if len(some) > 1]
+    if not curves:
         return Markup("")
-    points = thinned(points)
-    ys = [y for _, y in points]
+    ys = [y for some in curves for _, y in some]
+    first, last = min(some[0][0] for some in curves), max(some[-1][0] for some in curves)
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(0.0, *ys), max(0.0, *ys))
-    x, y = _scale(points[0][0], points[-1][0], LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
-    smooth = [min(max(value, ticks[0]), ticks[-1]) for value in trend(ys, len(ys) // 10)]
-    return _picture(
-        label,
-        *_axes(ticks, y, percent),
-        *_steps(points[0][0], points[-1][0], x),
-        tag("path", d=_path((x(a), y(b)) for a, b in points), class_="raw"),
-        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth, strict=True)), class_="curve"),
-    )
+    x, y = _scale(first, last, LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
+    lines = []
+    for some, kind in ((points, "curve"), (other, "curve other")):
+        if len(some) > 1:
+            lines += _curve(thinned(some), x, y, (ticks[0], ticks[-1]), kind)
+    return _picture(label, *_axes(ticks, y, percent), *_steps(first, last, x), *lines)
+
+
+def _curve(points: Sequence[Point], x: Axis, y: Axis, ends: Point, kind: str) -> list[Markup]:
+    """A curve as measured, and its trend within the ends of the axis."""
+    values = [value for _, value in points]
+    smooth = [min(max(value, ends[0]), ends[1]) for value in trend(values, len(values) // 10)]
+    return [
+        tag("path", d=_path((x(a), y(b)) for a, b in points), class_=kind.replace("curve", "raw")),
+        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth, strict=True)), class_=kind),
+    ]
 
 
 def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequence[float]]) -> Markup:

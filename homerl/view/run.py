@@ -81,8 +81,8 @@ def read_run(out: Path) -> Run:
         gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
         synthesis=_mapping(out / "synth/stats.json"),
         difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl")),
-        sft=tuple(_lines(out / "sft/metrics.jsonl")),
-        rlve=tuple(_lines(out / "rlve/metrics.jsonl")),
+        sft=read_metrics(out / "sft"),
+        rlve=read_metrics(out / "rlve"),
         shown_model=shown,
         examples=first_of_each(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
         rollouts=first_of_each(updates[-1], 1) if updates else (),
@@ -193,6 +193,11 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError:
             continue
+
+
+def read_metrics(folder: Path) -> tuple[Row, ...]:
+    """What a training logged in its folder; empty if there is nothing."""
+    return tuple(_lines(folder / "metrics.jsonl"))
 
 
 def _is_finite(value: Any) -> bool:

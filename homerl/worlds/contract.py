@@ -93,8 +93,8 @@ class FileFormat:
 
 
 @dataclass(frozen=True)
-class CommandLine:
-    """Where a world adds its commands. `app` is the typer app of `homerl`, and `view` that of `homerl view`.
+class Services:
+    """What a world's command asks of the rooms above it. It is the `obj` of the command's `typer.Context`.
 
     `load_recipe` is called with a recipe's name and the overrides of its keys. It returns the checked recipe, a pydantic
     model, and raises `InputError` if there is something wrong with it.
@@ -104,8 +104,6 @@ class CommandLine:
     agents, and raises `InputError` if there is no such model.
     """
 
-    app: Any
-    view: Any
     load_recipe: Callable[[str, Sequence[str]], Any]
     agents: Callable[[str, str | None, bool, int, float], tuple[str, Callable[[], Agent]]]
 
@@ -387,6 +385,3 @@ class WorldAdapter(ABC):
     def episode_page(self, trajectory: Trajectory, where: str) -> str | None:
         """A page (HTML, one file) of a played episode, stored at `where`; None if the world draws none."""
         return None
-
-    def commands(self, cli: CommandLine) -> None:  # noqa: B027, optional
-        """Add the world's commands to the command line."""

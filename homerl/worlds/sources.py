@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import Discriminator, Field, Tag
 
 from envs.documents import InputError
-from envs.model import Model
+from envs.model import READS, Model
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Split
 from homerl.worlds.registry import default_world, read_blueprint, worlds
@@ -26,7 +26,7 @@ class BlueprintFile(Model):
     order.
     """
 
-    file: Path = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
+    file: Annotated[Path, READS] = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
 
     @property
     def world(self) -> str | None:

@@ -43,9 +43,9 @@ ROOT = Path(__file__).parents[2]
 NEEDS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 SMALL = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"
 WRITES = {
-    "make-home": "{out}.json --devices 2-2",
-    "init": "{out}",
-    "schemas": "{out}",
+    "make-home": "--out {out}.json --devices 2-2",
+    "init": "--out {out}",
+    "schemas": "--out {out}",
     "reference": "--out {out}.md",
     "glossary": "--out {out}.md",
     "diversity": "--homes 1 --each 2 --out {out}.json",
@@ -62,8 +62,8 @@ WRITES = {
     "view episode": "played --out {out}.html",
     "view simuhome": "episode.json --out {out}.html",
     "view agent": "log.jsonl --out {out}.html",
-    "view personalhome": "3 --out {out}.html",
-    "personalhome household": "3 --json {out}.json",
+    "view personalhome": "--seed 3 --out {out}.html",
+    "personalhome household": "--seed 3 --out {out}.json",
 }
 READS = {
     "chat": "{in}",
@@ -87,7 +87,7 @@ READS = {
     "serve-agent": "--model nothing --home {in}",
     "bench run": "{in} --model nothing --out elsewhere",
     "bench robustness": "{in} --model nothing --out elsewhere",
-    "bench build": "own-home --homes {in} --out elsewhere",
+    "bench build": "own-home --home {in} --out elsewhere",
     "bench rescore": "{in}",
     "view home": "{in}",
     "view episode": "{in}",
@@ -104,7 +104,7 @@ ALONE = {  # what a command reads beside this, by the command: a kind of bad inp
     ("reverify", "empty"): "no trajectory is wrong",
 }
 NAMED = [  # a wrong name, and what is suggested
-    ("make-home x.json --scale complx", "did you mean complex?"),
+    ("make-home --scale complx", "did you mean complex?"),
     ("check quickstrat.yaml", "did you mean quickstart.yaml?"),
     (f"check {ROOT}/recipes/smoke.yaml --sft.lerning_rate 1", "did you mean learning_rate?"),
     ("check-home hoem.json", "did you mean home.json?"),
@@ -122,7 +122,7 @@ NAMED = [  # a wrong name, and what is suggested
 ]
 UNFIT = [  # options that do not fit, and what is said of them
     ("bench build smh-bench --language fr --out x", "'fr' is no known language"),
-    ("bench build own-home --homes home.json --language fr --out x", "'fr' is no known language"),
+    ("bench build own-home --home home.json --language fr --out x", "'fr' is no known language"),
     ("bench build simuhome --language fr --out x", "'fr' is no known language"),
     ("compare played/trajectories.jsonl played/results.jsonl", "played/trajectories.jsonl:1: the line is no result"),
     ("check untrained.yaml", "give `model.name`"),
@@ -156,7 +156,7 @@ def commands() -> frozenset[str]:
 
 def make_good(folder: Path) -> None:
     """Put a good file of each kind into a folder; `scripts/new_user` does so too."""
-    assert homerl("make-home", folder / "home.json", "--devices", "3-3").code == 0
+    assert homerl("make-home", "--out", folder / "home.json", "--devices", "3-3").code == 0
     made = SUITES["smh-bench"]
     write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
     episode = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)

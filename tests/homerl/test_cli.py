@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from forked import homerl
 
 from homerl import __version__
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "home.json"
-    assert homerl("make-home", str(path), "--seed", "3", "--devices", "4-4").returncode == 0
+    assert homerl("make-home", "--out", str(path), "--seed", "3", "--devices", "4-4").returncode == 0
     done = homerl("check-home", str(path))
     assert done.returncode == 0 and "4 devices" in " ".join(done.stdout.split())
 
@@ -34,8 +35,8 @@ def test_the_version_is_told() -> None:
         (["check-devices", "nowhere"], "nowhere"),
         (["check", "recipes/quickstrat.yaml"], "quickstart.yaml"),
         (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
-        (["make-home", "x.json", "--devices", "many"], "2-6"),
-        (["make-home", "x.json", "--scale", "huge"], "complex"),
+        (["make-home", "--devices", "many"], "2-6"),
+        (["make-home", "--scale", "huge"], "complex"),
         (["check", "recipes/smoke.yaml", "--gpus", "0"], "--gpus"),
         (["export", "no/such/run", "--to", "x"], "no/such/run"),
     ],
@@ -49,7 +50,7 @@ def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) ->
 def test_a_file_that_cannot_be_written_is_one_message_and_code_2(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for out in (tmp_path, tmp_path / "file" / "home.json"):
-        done = homerl("make-home", str(out), "--devices", "2-2")
+        done = homerl("make-home", "--out", str(out), "--devices", "2-2")
         assert done.returncode == 2 and "cannot be read or written" in done.stderr.replace("\n", " ")
         assert str(tmp_path) in done.stderr.replace("\n", "") and "Traceback" not in done.stderr
 
@@ -82,9 +83,15 @@ def test_devices_are_checked_with_every_line(tmp_path: Path) -> None:
     )
 
 
-def test_check_prints_the_resolved_recipe() -> None:
-    done = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5")
-    assert done.returncode == 0 and "kl: 0.5" in done.stdout
+def test_check_prints_a_summary_and_all_keys_only_if_asked() -> None:
+    brief = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5")
+    assert brief.returncode == 0 and "kl: 0.5" not in brief.stdout
+    lines = brief.stdout.splitlines()
+    assert len(lines) < 25 and lines[0] == "recipes/smoke.yaml: flywheel in runs/smoke" and "--full" in lines[-1]
+    assert {line.partition(":")[0] for line in lines[1:-1]} == {"sft", "rlve", "rehearsal", "prompts"}
+    full = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5", "--full").stdout
+    assert yaml.safe_load(full)["rlve"]["kl"] == 0.5 and "# sft:   while training" in full
+    assert all(f"# {line}" in full for line in lines[:-1] if "free for" not in line)
 
 
 def test_the_reference_is_printed_or_written(tmp_path: Path) -> None:
@@ -96,19 +103,20 @@ def test_the_reference_is_printed_or_written(tmp_path: Path) -> None:
 
 def test_init_writes_the_recipes_and_never_over_something(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    assert homerl("init", str(folder)).returncode == 0
+    assert homerl("init", "--out", str(folder)).returncode == 0
     head, *rest = (folder / "quickstart.yaml").read_text().splitlines()
     assert rest == (ROOT / "recipes/quickstart.yaml").read_text().splitlines()[1:]
     assert (folder / head.partition("$schema=")[2]).read_text() == (ROOT / "docs/schemas/recipe.v1.json").read_text()
-    assert homerl("init", str(folder)).returncode == 2
+    assert homerl("init", "--out", str(folder)).returncode == 2
 
 
 def test_compare_gives_the_paired_gain(tmp_path: Path) -> None:
     for name, wins in (("a", [0, 0, 1, 1]), ("b", [1, 1, 1, 0])):
         rows = [{"id": str(i), "success": bool(w), "outcome": "success" if w else "step_limit"} for i, w in enumerate(wins)]
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = json.loads(homerl("compare", str(tmp_path / "a"), str(tmp_path / "b")).stdout)
-    assert found["n"] == 4 and found["gain"] == 0.25
+    done = homerl("compare", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c.html"))
+    assert "b succeeds in 75.0 % of the tasks, and a in 50.0 %: +25.0 points" in " ".join(done.stdout.split())
+    assert "4 paired tasks" in (tmp_path / "c.html").read_text()
 
 
 HEAVY = (

@@ -89,7 +89,7 @@ def recipe(tiny, task, tmp_path) -> Path:
 
 
 def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, recipe):
-    done = homerl("check", recipe, cwd=ROOT, env=extended)
+    done = homerl("check", recipe, "--full", cwd=ROOT, env=extended)
     assert done.returncode == 0, done.stderr
     said = yaml.safe_load(done.stdout)["rlve"]
     assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "index")

@@ -31,7 +31,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def made(tmp_path: Path, *arguments: object) -> Counter[str]:
-    done = homerl("make-home", tmp_path / "home.json", *map(str, arguments))
+    done = homerl("make-home", "--out", tmp_path / "home.json", *map(str, arguments))
     assert done.code == 0, done.err
     return Counter(device.spec.spid for device in load_home(tmp_path / "home.json").plan.devices)
 
@@ -46,7 +46,7 @@ def test_each_device_of_ones_own_is_in_the_home(own, tmp_path, seed):
 
 
 def test_one_file_is_enough_and_where_it_stands_is_said(own, tmp_path):
-    done = homerl("make-home", tmp_path / "home.json", "--catalogue", own / "bell.yaml", "--devices", "1-1")
+    done = homerl("make-home", "--out", tmp_path / "home.json", "--catalogue", own / "bell.yaml", "--devices", "1-1")
     device = next(d for d in load_home(tmp_path / "home.json").plan.devices if d.spec.spid == "900001")
     assert f"my_bell: {device.did} in the {device.room.name}" in " ".join(done.out.split())
 
@@ -64,7 +64,9 @@ def test_the_home_is_one_of_the_recipe(own, tmp_path):
     made(tmp_path, "--recipe", recipe, "--seed", 3)
     home = load_home(tmp_path / "home.json")
     assert home.state_key() == make_home(3, HomeRecipe(**kind)).state_key() and len(home.plan.devices) == 9
-    done = homerl("make-home", tmp_path / "more.json", "--recipe", recipe, "--catalogue", own)  # the same folder again
+    done = homerl(
+        "make-home", "--out", tmp_path / "more.json", "--recipe", recipe, "--catalogue", own
+    )  # the same folder again
     assert done.code == 0 and "my_bell: " in done.out and "my_mower: no place in this home" in done.out
 
 
@@ -92,5 +94,5 @@ def test_what_does_not_go_together_is_said(own, tmp_path, monkeypatch, arguments
     Path("empty").mkdir()
     recipe = {"homerl": 1, "run": "synth", "out": "x", "synth": {"recipe": {"home": {"files": ["file.json"]}}}}
     Path("recipe.yaml").write_text(yaml.safe_dump(recipe))
-    done = homerl("make-home", "home.json", *arguments)
+    done = homerl("make-home", "--out", "home.json", *arguments)
     assert done.code == 2 and says in " ".join(done.err.split()) and not Path("home.json").exists()

@@ -86,8 +86,8 @@ def test_the_command_line_lists_what_is_wrong_with_devices(folder, text, rng):
 
 def test_paths_may_hold_what_consoles_take_for_markup(tmp_path):
     path = tmp_path / "[" / "b].json"
-    for command in ("make-home", "check-home"):
-        done = homerl(command, path)
+    for command in (("make-home", "--out"), ("check-home",)):
+        done = homerl(*command, path)
         assert (done.code, done.err) == (0, "")
 
 

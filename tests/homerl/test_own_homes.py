@@ -149,7 +149,7 @@ def test_a_toolset_without_automations_has_no_tasks_with_them():
 
 
 def test_what_a_suite_cannot_be_built_of_is_said(file):
-    with pytest.raises(InputError, match="--homes: smh-bench has tasks of its own\n.*own-home"):
+    with pytest.raises(InputError, match="--home: smh-bench has tasks of its own\n.*own-home"):
         suite_of_homes("smh-bench", [file])
     with pytest.raises(InputError, match="--toolset, --prompt: smarthome-bench has tasks of its own"):
         suite_of_homes("smarthome-bench", [], "smh", "brief")
@@ -157,7 +157,7 @@ def test_what_a_suite_cannot_be_built_of_is_said(file):
         suite_of_homes("own-home", [file], "none")
     with pytest.raises(InputError, match="no prompt 'short'\none of brief, full"):
         suite_of_homes("own-home", [file], prompt="short")
-    with pytest.raises(InputError, match="--homes home.json"):
+    with pytest.raises(InputError, match="--home home.json"):
         suite_of_homes("own-home", []).build(0, "en", Counter(), lambda done, total: None)
 
 
@@ -200,8 +200,8 @@ def test_a_check_names_the_file_that_is_no_home(tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_recipe_turns_in_a_home_that_was_just_made(tmp_path):
-    """`homerl make-home home.json && accelerate launch recipes/own_home.yaml`, but for its size."""
-    assert call(sys.executable, "-m", "homerl.cli", "make-home", "home.json", cwd=tmp_path).returncode == 0
+    """`homerl make-home --out home.json && accelerate launch recipes/own_home.yaml`, but for its size."""
+    assert call(sys.executable, "-m", "homerl.cli", "make-home", cwd=tmp_path).returncode == 0
     small = {
         "model.from_scratch": "{hidden_size: 32, layers: 2, heads: 2, kv_heads: 2, head_dim: 16, intermediate_size: 64}",
         "synth.blueprints": 24, "synth.shard": 12, "sft.max_steps": 3, "sft.log_steps": 1, "rlve.updates": 2,

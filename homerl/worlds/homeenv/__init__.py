@@ -104,7 +104,6 @@ class HomeEnvWorld(WorldAdapter):
         return FORMATS
 
     episode_page = late("homerl.worlds.homeenv.pages.episode", "render_page")
-    commands = late("homerl.worlds.homeenv.commands", "add")
 
 
 WORLD = HomeEnvWorld()

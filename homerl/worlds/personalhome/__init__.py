@@ -73,7 +73,5 @@ class PersonalHomeWorld(WorldAdapter):
         replay = replayed(trajectory, where)
         return render_household(replay.blueprint.household, replay)
 
-    commands = late("homerl.worlds.personalhome.commands", "add")
-
 
 WORLD = PersonalHomeWorld()

@@ -78,7 +78,5 @@ class SimuHomeWorld(WorldAdapter):
 
         return render_page(trajectory)
 
-    commands = late("homerl.worlds.simuhome.commands", "add")
-
 
 WORLD = SimuHomeWorld()

@@ -57,7 +57,7 @@ class OwnHome(contract.Suite):
     ) -> tuple[int, Iterator[Instance]]:
         """Make the instances of a seed, see the contract. How many the homes offer is known only at the end."""
         if not self.files:
-            raise InputError(f"{self.name} has no homes", "bench build", "name home files: --homes home.json")
+            raise InputError(f"{self.name} has no homes", "bench build", "name home files: --home home.json")
         refuse_incomplete(language)
         made, kinds = list[Instance](), self.query_types()
         for done, (family, subcategory) in enumerate(kinds, 1):

@@ -253,7 +253,7 @@ def test_people_check_a_sample_of_verdicts(runs, tmp_path):
 def test_the_page_is_one_file_and_escapes_what_models_are_called(runs, tmp_path):
     run = {"suite": "personalhome-bench", "model": "<script>alert(1)</script>", "setting": "agentic"}
     (runs[0] / "run.json").write_text(json.dumps(run))
-    assert homerl("scores", *runs, "--html", tmp_path / "scores.html")[0] == 0
+    assert homerl("scores", *runs, "--out", tmp_path / "scores.html")[0] == 0
     page = (tmp_path / "scores.html").read_text()
     assert "<script" not in page and "&lt;script&gt;" in page and "http" not in page and "printed" in page
 
@@ -279,7 +279,7 @@ def test_what_is_no_run_is_refused(runs, tmp_path):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_household_is_shown_and_written(tmp_path, language):
-    code, said = homerl("household", 5, "--language", language, "--json", tmp_path / "h.json")
+    code, said = homerl("household", "--seed", 5, "--language", language, "--out", tmp_path / "h.json")
     made = json.loads((tmp_path / "h.json").read_text())
     assert code == 0 and all(member["name"] in said for member in made["members"])
     assert all(key in said for key in made["context"]["situations"]) and "h5" in said
@@ -301,10 +301,10 @@ def test_pages_that_cannot_be_written_are_said_and_what_there_is_stays(runs, tmp
     kept.write_text("an earlier page")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for wrong in ("wall", "/sys"):
-        assert wrong in refused("scores", expert, "--html", f"{tmp_path / wrong}/made.html")
+        assert wrong in refused("scores", expert, "--out", f"{tmp_path / wrong}/made.html")
         assert wrong in refused("check-judge", expert, "--out", f"{tmp_path / wrong}/made")
     with command.full_disk():
-        for arguments in (("scores", expert, "--html", kept), ("check-judge", expert, "--out", tmp_path / "made")):
+        for arguments in (("scores", expert, "--out", kept), ("check-judge", expert, "--out", tmp_path / "made")):
             said = refused(*arguments)
             assert "File too large" in said and "make room" in said and str(arguments[-1]) in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -273,8 +273,8 @@ def view(*arguments):
 
 def test_the_command_draws_a_seed_an_id_and_a_number(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert view(7).exit_code == 0 and "Julian" in (tmp_path / "household_7.html").read_text("utf-8")
-    assert view(7, "--language", "zh", "--heldout", "--out", "zh.html").exit_code == 0
+    assert view("--seed", 7).exit_code == 0 and "Julian" in (tmp_path / "household_7.html").read_text("utf-8")
+    assert view("--seed", 7, "--language", "zh", "--heldout", "--out", "zh.html").exit_code == 0
     assert 'lang="zh"' in (tmp_path / "zh.html").read_text("utf-8")
     assert view(run).exit_code == 0 and "task-grounding" in (run / "household.html").read_text("utf-8")
     done = view(run / "trajectories.jsonl", "--episode", "task-plans", "--out", "plan.html")
@@ -288,8 +288,8 @@ def test_the_command_draws_a_seed_an_id_and_a_number(run, tmp_path, monkeypatch)
     [
         (["--episode", "5"], "there is no episode 5"),
         (["--episode", "task-plan"], "task-plans"),
-        (["--language", "zh"], "a stored household has its words"),
-        (["--heldout"], "a stored household has its words"),
+        (["--language", "zh"], "a stored household is as it is"),
+        (["--heldout"], "a stored household is as it is"),
     ],
 )
 def test_the_command_says_what_is_wrong(run, arguments, said):
@@ -298,9 +298,9 @@ def test_the_command_says_what_is_wrong(run, arguments, said):
 
 
 def test_a_seed_has_no_episodes_and_a_folder_has_a_file(tmp_path):
-    assert "a seed has no episodes" in str(view(7, "--episode", 1).exception)
+    assert "a made household has no episodes" in str(view("--episode", 1).exception)
     assert "there is no such file" in str(view(tmp_path).exception)
-    assert "--language" in str(view(7, "--language", "tlh").exception)
+    assert "--language" in str(view("--seed", 7, "--language", "tlh").exception)
 
 
 def test_other_files_are_refused_by_their_line(run, tmp_path):

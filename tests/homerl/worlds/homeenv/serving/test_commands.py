@@ -35,7 +35,7 @@ def test_a_home_assistant_that_cannot_be_asked_is_one_message(tmp_path, token, r
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("home") / "home.json"
-    assert homerl("make-home", str(path), "--devices", "3-3").returncode == 0
+    assert homerl("make-home", "--out", str(path), "--devices", "3-3").returncode == 0
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError
-from homerl.worlds.homeenv.serving.commands import view_agent
+from homerl.worlds.homeenv.commands.view_agent import view_agent
 from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Journal, read_log
 from homerl.worlds.homeenv.serving.page import days, journal_page
 

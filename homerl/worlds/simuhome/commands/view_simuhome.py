@@ -1,4 +1,4 @@
-"""SimuHome's command of the command line: `homerl view simuhome`."""
+"""`homerl view simuhome`: an episode of SimuHome as a page."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from typing import Annotated
 import typer
 
 from homerl.pages.templates import page_of
-from homerl.terminal.console import console, one_of
-from homerl.worlds.contract import CommandLine
-
-
-def add(cli: CommandLine) -> None:
-    """Add the command to `homerl view`."""
-    cli.view.command("simuhome")(view_simuhome)
+from homerl.terminal.commands import Command, OutPage
+from homerl.terminal.console import console, counted, one_of
 
 
 def view_simuhome(
     file: Annotated[Path, typer.Argument(help="an episode file, or a trajectories.jsonl of SimuHome")],
-    out: Annotated[Path | None, typer.Option(help="the HTML file; default: beside the input")] = None,
+    out: OutPage = None,
     row: Annotated[int, typer.Option(min=1, help="number of the trajectory in a JSONL file")] = 1,
     agent: Annotated[str, typer.Option(help="the scripted agent that plays an episode file")] = "expert",
 ) -> None:
@@ -30,4 +25,7 @@ def view_simuhome(
     one_of("--agent", agent, BASELINES)
     page = page_of(file, out)
     trajectory = write_page(file, page, row, agent)
-    console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")
+    console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {counted(len(trajectory.steps), 'message')}")
+
+
+COMMAND = Command("view simuhome", "measure", view_simuhome, "homerl view simuhome episode.json --agent expert")

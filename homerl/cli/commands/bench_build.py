@@ -1,0 +1,34 @@
+"""`homerl bench build`: a suite as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.terminal.commands import Command
+
+
+def bench_build(
+    suite: Annotated[str, typer.Argument(help="the name of a suite")],
+    out: Annotated[Path, typer.Option(help="a folder for the suite")],
+    seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
+    language: Annotated[str, typer.Option(help="of the people: its code, such as en or zh")] = "en",
+    home: Annotated[
+        list[str] | None,
+        typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --home: the agent's tools; default: those of the suite")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="with --home: the prompt, full or brief; default: that of the suite")
+    ] = None,
+) -> None:
+    """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
+    from homerl.bench.suites import SEED, suite_of_homes
+    from homerl.run.bench_build import build_suite
+
+    build_suite(suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
+
+
+COMMAND = Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built")

@@ -1,0 +1,44 @@
+"""`homerl synth-grid`: branching factors of the search, compared."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.terminal.commands import Command, RecipeName
+from homerl.terminal.console import console
+
+
+def synth_grid(
+    context: typer.Context,
+    recipe: RecipeName,
+    calls: Annotated[list[int] | None, typer.Option(help="budget: requests for each blueprint; may be repeated")] = None,
+    sampled: Annotated[list[int] | None, typer.Option(help="budget: messages for each blueprint; may be repeated")] = None,
+    out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
+) -> None:
+    """Compare branching factors (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
+    from homerl.flow.grid import grid, grid_table, write
+    from homerl.flow.mcts import Budget
+    from homerl.processes.locks import folder_lock
+    from homerl.run.recipe import load_recipe
+    from homerl.terminal.progress import progress_bar
+
+    loaded = load_recipe(recipe, context.args)
+    budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
+    with folder_lock(out) if out else nullcontext():  # before anything is played, since the folder may be no place to write
+        for budget in (None, *budgets):
+            title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
+            with progress_bar() as bar:
+                task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
+                cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
+            console.print(grid_table(cells, title))
+            if out:
+                write(cells, out / title.replace(" ", "-"), loaded.seed)
+
+
+COMMAND = Command(
+    "synth-grid", "research", synth_grid, "homerl synth-grid recipes/synth_m3.yaml --calls 64 --out grid", overrides=True
+)

@@ -1,0 +1,116 @@
+"""`homerl serve-agent`: an agent for Home Assistant."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from envs.documents import InputError
+from homerl.terminal.commands import Command, OnCpu, Served
+from homerl.terminal.console import console, counted, one_of
+
+if TYPE_CHECKING:
+    from envs.homeenv.home import Home
+
+MODES = ("shadow", "confirm", "act")
+
+
+def serve_agent(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="a model's folder, or http://host/v1")],
+    ha: Annotated[str | None, typer.Option(help="URL of Home Assistant, http://host:8123")] = None,
+    mode: Annotated[str, typer.Option(help="shadow (only watches), confirm (asks before it acts), or act")] = "shadow",
+    home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported now")] = None,
+    token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
+    log: Annotated[Path, typer.Option(help="the log, to which every exchange is appended")] = Path("agent.jsonl"),
+    allow: Annotated[
+        list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
+    ] = None,
+    toolset: Annotated[str, typer.Option(help="the tools that the model was trained with")] = "assist",
+    language: Annotated[str, typer.Option(help="the language of the home, en or zh")] = "en",
+    prompt: Annotated[str, typer.Option(help="how much the system prompt tells: brief or full")] = "full",
+    served: Served = None,
+    cpu: OnCpu = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
+    steps: Annotated[
+        int,
+        typer.Option(min=1, help="most messages of the model for one sentence; 1 for a model that was not taught to end"),
+    ] = 8,
+    patience: Annotated[
+        float, typer.Option(min=1, help="seconds for one sentence; what was not begun by then is not done")
+    ] = 60,
+    host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a key")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8124,
+    key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
+) -> None:
+    """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
+    from envs.homeenv.toolsets import TOOLSETS
+    from homerl.web.address import Address, key_in, listening
+    from homerl.web.serving import serve
+    from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
+    from homerl.worlds.homeenv.serving.guard import Guard
+    from homerl.worlds.homeenv.serving.journal import Journal
+    from homerl.worlds.homeenv.serving.server import Endpoint
+
+    one_of("--mode", mode, MODES)
+    one_of("--toolset", toolset, TOOLSETS)
+    one_of("--prompt", prompt, ("brief", "full"))
+    address = Address(host, port, key_in(key_env))
+    twin, real = _homes(home, ha, token_env, mode)
+    for did in allow or ():
+        one_of("--allow", did, twin.plan.by_did)
+    name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
+    guard = Guard(frozenset(allow or ()))
+    house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
+    caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
+    socket = listening(address)
+    console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
+    console.print(f"what it does: {address.url}/ (log: {log})")
+    asyncio.run(serve(Endpoint(caretaker, address).app(), socket))
+
+
+def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:
+    """The twin, and the real home or None. Raises `InputError`."""
+    if url is None:
+        if mode != "shadow" or file is None:
+            raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
+        return _loaded(file), None
+
+    from homerl.homeassistant.client import token_from
+    from homerl.homeassistant.command import fetched
+    from homerl.homeassistant.errors import HomeAssistantError, Unreachable
+    from homerl.homeassistant.importing import import_home
+    from homerl.worlds.homeenv.serving.real import HomeAssistant
+
+    try:
+        real = HomeAssistant(url, token_from(token_env))
+        asyncio.run(real.greet())
+    except Unreachable as error:
+        if file is None:
+            raise InputError(str(error)) from None
+        console.print(f"{error} Sentences are answered as soon as it can be reached.")
+    except HomeAssistantError as error:
+        raise InputError(str(error)) from None
+    if file:
+        return _loaded(file), real
+    imported = import_home(fetched(url, token_env))
+    if left := sum(note.part == "automation" for note in imported.notes):
+        console.print(f"{counted(left, 'automation')} cannot be followed; homerl import-ha lists them")
+    return imported.home, real
+
+
+def _loaded(file: Path) -> Home:
+    from envs.homeenv.home_file import load_home
+
+    return load_home(file)
+
+
+COMMAND = Command(
+    "serve-agent",
+    "Home Assistant",
+    serve_agent,
+    "homerl serve-agent --model runs/mine/rlve/model --ha http://homeassistant.local:8123 --mode confirm",
+)
