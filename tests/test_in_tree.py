@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 WORLD = "glowworm"  # `lamp` is a word of shared files, and these name no world
 PLACES = {  # where each example goes: its page, and a mark of its block
     "rewards/brevity.py": ("CONTRIBUTING.md", "REWARD ="),
+    "homerl/cli/commands/hello.py": ("CONTRIBUTING.md", "COMMAND ="),
     "homerl/train/credit/rank.py": ("docs/training.md", "MODE ="),
     "homerl/train/engines/unpadded.py": ("docs/training.md", "ENGINE ="),
     "envs/homeenv/toolsets/switch.py": ("docs/homes.md", "TOOLSET ="),

@@ -145,7 +145,7 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
 
 def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
     """A remedy for an unknown name: the known name that is most like it, if one is, and the list of known names."""
-    near = difflib.get_close_matches(word if isinstance(word, str) else _short(word), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word if isinstance(word, str) else _short(word), known, n=1)
     listing = f"known: {', '.join(known)}" if known else "nothing may stand here"
     return f"did you mean {near[0]}? ({listing})" if near else listing
 

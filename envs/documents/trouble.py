@@ -65,8 +65,16 @@ def as_input_error(error: OSError) -> InputError:
         return InputError("there is no such file or folder", where, near_names(Path(where)))
     if error.errno is None:
         return InputError(str(error) or type(error).__name__, where)
+    remedy = _REMEDIES.get(error.errno, "see to it, and start the same command again")
+    if where and remedy is _CLOSED and not Path(where).exists():  # the file may be a temporary one, of which nobody knows
+        return InputError(f"nothing can be written in this folder ({error.strerror})", str(_nearest(Path(where))), remedy)
     what = f"cannot be read or written ({error.strerror})" if where else f"what was needed failed: {error.strerror}"
-    return InputError(what, where, _REMEDIES.get(error.errno, "see to it, and start the same command again"))
+    return InputError(what, where, remedy)
+
+
+def _nearest(path: Path) -> Path:
+    """The folder that a missing file would lie in, or the nearest above it that is there."""
+    return next((folder for folder in path.parents if folder.is_dir()), path)
 
 
 def near_names(path: Path) -> str:
@@ -77,6 +85,7 @@ def near_names(path: Path) -> str:
 
 def near_path(path: Path) -> Path | None:
     """The path beside a missing one whose name is most similar; None if none is."""
-    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    there = path.parent.iterdir() if path.parent.is_dir() else ()
+    beside = [other.name for other in there if other.name != path.name]
     near = difflib.get_close_matches(path.name, beside, n=1)
     return path.with_name(near[0]) if near else None

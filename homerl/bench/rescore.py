@@ -20,6 +20,7 @@ from homerl.play.metrics import METRICS
 from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
 from homerl.play.trajectory import Trajectory, absent_facts, at_row, from_row, read_rows
+from homerl.terminal.console import counted
 from homerl.worlds.registry import restored
 
 UNSEEN = (*(key for key, metric in METRICS.items() if metric.count is None), "run")
@@ -52,7 +53,7 @@ def rescore(run: Path) -> str:
         raise InputError(
             "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"
         )
-    said = f"{folder}: {len(again)} trajectories replayed, the same results"
+    said = f"{folder}: {counted(len(again), 'trajectory')} replayed, the same results"
     if not scored["n"]:
         raise NothingScored(f"{why_nothing(scored)}: {said}, so there is no score")
     return f"{said}; success {100 * scored['success']:.1f} %"

@@ -33,6 +33,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
 from homerl.processes.interrupts import stoppable
+from homerl.terminal.console import counted
 from homerl.terminal.endings import INTERRUPTED, Stopped
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
@@ -131,13 +132,13 @@ def run_suite(
         journal = Journal(path)  # read again, since it may have been interrupted between disk and memory
         write_results(journal, len(episodes), out)
         raise Interrupted(
-            f"{len(journal)} of {len(episodes)} episodes are played, their results are in {out}\n{AGAIN}"
+            f"{len(journal)} of {counted(len(episodes), 'episode')} are played, their results are in {out}\n{AGAIN}"
         ) from None
     scored = write_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
     if all(map(_is_too_long, _first(journal, len(episodes)))):
-        what = f"of all {len(journal)} tasks, {TOO_LONG}: that says nothing about the agent"
+        what = f"of all {counted(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
         raise NothingScored(
             f"{what}\nlet its server take more tokens, ask for fewer a message, or take shorter prompts; {AGAIN}"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.chat.session import Session
 from homerl.play.trajectory import to_row, write_rows
+from homerl.terminal.console import counted
 
 
 def save(session: Session, file: Path) -> str:
@@ -19,4 +20,4 @@ def save(session: Session, file: Path) -> str:
     if file.exists():
         raise InputError("the file is there already", str(file), "name another one")
     write_rows(file, [to_row(session.trajectory())])
-    return f"{file}: {len(session.turns)} sentences; homerl reverify {file} replays them"
+    return f"{file}: {counted(len(session.turns), 'sentence')}; homerl reverify {file} replays them"

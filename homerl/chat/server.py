@@ -58,6 +58,7 @@ class Page:
         return Starlette(
             routes=[
                 Route("/", self._page),
+                Route("/favicon.ico", _no_icon),
                 Route("/talk", self._talk),
                 Route("/talk.jsonl", self._save),
                 Route("/say", self._say, methods=["POST"]),
@@ -159,6 +160,11 @@ class Page:
     def _all(self) -> dict[str, Any]:
         """The home and the talk so far."""
         return {"home": self._home(), "turns": [*map(_turn, self.session.turns)], "busy": self._busy}
+
+
+async def _no_icon(request: Request) -> Response:
+    """Browsers ask for an icon of whatever they show; there is none."""
+    return Response(status_code=204)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -55,6 +55,9 @@ def read_facts(folder: Path, name: str) -> dict[str, Any]:
     """One of a run's files of facts: `run.json` (what was asked for) or `score.json` (what came out)."""
     path = folder / name
     if not path.is_file():
+        if played := sum(file.read_bytes().count(b"\n") for file in folder.glob("journal/*.jsonl")):
+            what = f"{name} is not there, but {played} played episode{'s' if played != 1 else ''}"
+            raise InputError(what, str(folder), "the command of the run goes on from them with --resume, and writes it")
         raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
     data = read_json(path).data
     if not isinstance(data, dict):

@@ -310,6 +310,8 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     """Read JSON Lines. Raises `InputError` with the line number for a broken line."""
     path = Path(path)
     if not path.is_file():
+        if path.is_dir():
+            raise InputError("it is a folder, where a file is expected", str(path), "name the file in it")
         raise InputError("there is no such file", where=str(path), remedy=near_names(path))
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):

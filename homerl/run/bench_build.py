@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envs.documents import remove_unfinished
 from homerl.bench.suites import SEED, find_suite, is_shipped, write_suite
-from homerl.terminal.console import console
+from homerl.terminal.console import console, counted
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite
 
@@ -26,7 +26,7 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
             seed, language, dropped, lambda done, total: bar.update(task, completed=done, total=total)
         )
         digest = write_suite(instances, path)
-    console.print(f"{path}: {count} instances, sha256 {digest}")
+    console.print(f"{path}: {counted(count, 'instance')}, sha256 {digest}")
     for reason, number in dropped.most_common():
         console.print(f"  dropped {number}: {reason}", highlight=False)
     return path

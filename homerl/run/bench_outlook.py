@@ -17,6 +17,7 @@ from homerl.agents.guest import prompt_of
 from homerl.bench.runner import EpisodeSpec, EpisodeSpecs
 from homerl.bench.suites import spread_evenly
 from homerl.play.observation import Observation
+from homerl.terminal.console import counted
 from homerl.worlds.registry import begin
 
 LOOKED_AT = 20  # tasks whose prompts are measured
@@ -37,7 +38,8 @@ def outlook(tasks: EpisodeSpecs, agent: Any, model: str, at_once: int) -> str:
     messages = MESSAGES * len(tasks)
     seconds = messages * (reading + token * agent.engine.max_tokens / min(at_once, len(tasks)))
     most = timedelta(seconds=60 * round(seconds / 60 + 0.5))
-    return f"{len(tasks):,} tasks of about {MESSAGES} messages each: up to {most} on this machine (--limit plays fewer)"
+    each = f"{counted(len(tasks), 'task')} of about {MESSAGES} messages each"
+    return f"{each}: up to {most} on this machine (--limit plays fewer)"
 
 
 def opening(task: EpisodeSpec) -> Observation:

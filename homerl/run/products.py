@@ -22,6 +22,7 @@ from homerl.play.trajectory import Outcome
 from homerl.run.bench import episodes_of
 from homerl.run.children import stage_recipe_path
 from homerl.run.recipe import KINDS
+from homerl.terminal.console import counted
 from homerl.terminal.endings import Stopped
 from homerl.train import TRAININGS
 
@@ -71,7 +72,7 @@ def require_product(stage: dict[str, Any], product: Path) -> None:
         raise RuntimeError(f"a stage ended without making {product}")
     if stage["run"] == "synth" and (count := lost(product)):
         raise Incomplete(
-            f"servers failed for {count:,} blueprints, so the flywheel does not go on\n"
+            f"servers failed for {counted(count, 'blueprint')}, so the flywheel does not go on\n"
             "see to the servers; the same command makes these again"
         )
 

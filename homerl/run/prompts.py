@@ -32,6 +32,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, to_row
 from homerl.recipe.base import Base
 from homerl.run.rehearsal import Source, sources
+from homerl.terminal.console import counted
 from homerl.train.model import ModelSettings
 from homerl.train.refusals import is_adapter
 from homerl.train.tiny import tokenizer_from
@@ -181,7 +182,9 @@ def _finding(source: Source, sizes: Sequence[Size], limits: Mapping[str, int], a
     extra, each = max(size.whole - size.prompt for size in sizes), tokens_of_device(sizes)
     parts = [f"{longest.tools:,} of tools"] * (longest.tools > 0)
     parts += [f"{round(each * (longest.devices or 0)):,} of {longest.devices} devices"] * (each > 0)
-    line = f"{source.key}: the first prompts of {len(sizes)} blueprints have up to {about}{longest.prompt:,} tokens"
+    line = (
+        f"{source.key}: the first prompts of {counted(len(sizes), 'blueprint')} have up to {about}{longest.prompt:,} tokens"
+    )
     line += f" ({', '.join(parts)})" * bool(parts)
     if not limits:
         return Finding(line)

@@ -18,6 +18,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
+from homerl.terminal.console import counted
 from homerl.worlds.contract import ExpertConfig, Split
 from homerl.worlds.registry import begin, make_blueprint, world_of
 from rewards.composite import RewardWeights, step_rewards
@@ -70,7 +71,7 @@ def rehearse(recipe: Base) -> list[str]:
         expert = world.expert(FLAWLESS, 0)
         trajectory = asyncio.run(play(episode, expert, ScriptedUser(0)))
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
-        ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
+        ended = f"{counted(len(trajectory.steps), 'step')}, {trajectory.outcome}, reward {total:.2f}"
         lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
     return lines
 

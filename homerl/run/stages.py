@@ -55,6 +55,7 @@ def why_nothing(stats: Mapping[str, Any], out: Path) -> str:
 def summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield what became of the blueprints, and what to do if servers failed."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
-    yield f"{stats['trajectories']:,} trajectories of {sum(stats['outcomes'].values()):,} blueprints ({outcomes}): {out}"
+    made, of = counted(stats["trajectories"], "trajectory"), counted(sum(stats["outcomes"].values()), "blueprint")
+    yield f"{made} of {of} ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"

@@ -71,8 +71,9 @@ def waiting(what: str) -> Status:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 device` or `3 devices`: a number with its noun, whose plural takes an s."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    """`1 device`, `3 devices` or `3 trajectories`: a number with its noun."""
+    several = f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
+    return f"{number:,} {thing if number == 1 else several}"
 
 
 def one_of(option: str, value: str, known: Iterable[str]) -> None:

@@ -67,6 +67,8 @@ def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] 
         if found is None or os.environ.get(TRACEBACK) == "1":
             raise
     if speaks(found):
+        if found.code == INTERRUPTED and sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has written ^C on the line
         print_error(found.message)
     _forget_unwritten()
     return found.code

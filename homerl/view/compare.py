@@ -24,6 +24,7 @@ from homerl.measure.intervals import SHARES, mean_interval
 from homerl.pages.templates import template
 from homerl.play.results import results_in
 from homerl.recipe.place import in_place, leaves, moved
+from homerl.terminal.console import counted
 from homerl.view import charts
 from homerl.view.glossary import glossary_of
 from homerl.view.page import CURVES, Figure, drawn, percent, points
@@ -89,8 +90,8 @@ class Comparison:
         model, suite = (f" {line.model}" if line.model else ""), (f"On {line.suite}, " if line.suite else "")
         low, high = map(points, line.interval)
         both = f"{self.second.name} succeeds in {percent(line.second.success)} of the tasks{model}, and {self.first.name} in"
-        gain = f"{percent(line.first.success)}: {points(line.gain)} points (95 % {low} to {high}, {line.n} tasks), so"
-        return f"{suite}{both} {gain} {verdict}."
+        gain = f"{points(line.gain)} points (95 % {low} to {high}, {counted(line.n, 'task')})"
+        return f"{suite}{both} {percent(line.first.success)}: {gain}, so {verdict}."
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ import gzip
 import json
 import lzma
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,7 +33,8 @@ from huggingface_hub.utils import validate_repo_id
 from safetensors.numpy import save_file
 from scripted_server import Faults, ScriptedServer
 
-from envs.documents import InputError
+from envs.documents import InputError, in_words, near_path
+from envs.documents.explain import did_you_mean
 from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import write_suite
 from homerl.cli.app import app
@@ -341,6 +344,52 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (130, "homerl: stopped; start the same command again to go on\n")
+
+
+def test_a_folder_that_takes_nothing_is_named_and_no_temporary_file_in_it(here):
+    for command in ("make-home --out /sys/made.json", f"synth {ROOT}/recipes/synth.yaml {SMALL} --out /sys/made"):
+        assert refused(command, "").startswith("homerl: /sys: nothing can be written in this folder")
+    lock = in_words(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
+    assert lock.where == str(here) and "Permission denied" in lock.what
+    assert in_words(PermissionError(errno.EACCES, "Permission denied", str(here / "home.json"))).where.endswith("home.json")
+
+
+def test_rescore_says_what_a_full_disk_left(here):
+    assert homerl("bench", "run", "few.jsonl", "--model", "nothing", "--out", "run").code == 0
+    for name in ("score.json", "results.jsonl", "trajectories.jsonl"):
+        Path("run", name).unlink()
+    said = refused("bench rescore", "run")
+    assert said.startswith("homerl: run: score.json is not there, but 1 played episode\n") and "--resume" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "meant"),
+    [("lr", ["kl", "group"], None), ("epochs", ["steps", "seed"], None), ("grup", ["kl", "group"], "group")],
+)
+def test_only_what_is_near_is_suggested(tmp_path, typed, known, meant):
+    said = did_you_mean(typed, known)
+    assert said.startswith(f"did you mean {meant}?" if meant else "known: ")
+    for name in known:
+        (tmp_path / name).touch()
+    assert near_path(tmp_path / typed) == (tmp_path / meant if meant else None)
+    assert near_path(tmp_path / known[0]) != tmp_path / known[0]  # it is there: the trouble is another
+
+
+def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
+    """The terminal itself writes `^C` where the cursor stands."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        arguments = f"synth {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 4000 --out {tmp_path}".split()
+        os.execv(sys.executable, [sys.executable, "-m", "homerl.cli", *arguments])
+    said = b""
+    while b"synth" not in said:
+        said += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    with suppress(OSError):  # the end of a terminal's output
+        while more := os.read(terminal, 4096):
+            said += more
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert "homerl: stopped" in [line.strip()[:15] for line in said.decode().splitlines()]
 
 
 # The one place

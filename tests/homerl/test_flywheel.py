@@ -24,10 +24,11 @@ from homerl.play.trajectory import read_rows
 from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of, run_bench
 from homerl.run.children import StageFailed, run_stage, stage_recipe_path
-from homerl.run.flywheel import next_lines, stages
+from homerl.run.flywheel import kept_lines, next_lines, stages
 from homerl.run.launch import run_recipe
+from homerl.run.origin import take
 from homerl.run.products import is_done, made_by, require_product, unfinished
-from homerl.run.recipe import FlywheelRecipe, load_recipe
+from homerl.run.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.terminal.endings import Stopped, ending
 from homerl.view.page import visited
 
@@ -347,3 +348,65 @@ def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("homerl.processes.locks.SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):
         pass
+
+
+# Starting at another run
+
+
+def finished(out: Path, *overrides: str) -> FlywheelRecipe:
+    """A run's folder with all stages done, but for RLVE."""
+    made = recipe(out, *overrides)
+    for stage, product in stages(made):
+        if not {"rlve"} & set(product.relative_to(out).parts):
+            make(stage, product)
+    return made
+
+
+def test_a_flywheel_takes_the_stages_that_it_would_make_alike(tmp_path: Path, capsys) -> None:
+    finished(tmp_path / "first")
+    second = recipe(tmp_path / "second", "--rlve.credit", "trajectory")
+    take(second, [*stages(second)], tmp_path / "first")
+    assert "synth, sft, untrained, expert" in capsys.readouterr().out
+    todo = [product.relative_to(tmp_path / "second").as_posix() for _, product in unfinished([*stages(second)])]
+    assert todo == ["rlve/model", "rlve/bench/heldout/score.json"]
+
+
+def test_it_takes_no_sft_that_another_recipe_made(tmp_path: Path) -> None:
+    finished(tmp_path / "first")
+    second = recipe(tmp_path / "second", "--sft.learning_rate", "1e-5")
+    take(second, [*stages(second)], tmp_path / "first")
+    assert {path.name for path in (tmp_path / "second").iterdir()} == {"synth", "expert"}
+
+
+def test_another_synthesis_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:
+    finished(tmp_path / "first")
+    second = recipe(tmp_path / "second", "--synth.blueprints", "61")
+    with pytest.raises(InputError, match=r"not that of the recipe: synth\.blueprints\n"):
+        take(second, [*stages(second)], tmp_path / "first")
+    assert not (tmp_path / "second").exists()
+
+
+def test_rlve_starts_at_the_sft_of_a_run_and_sft_at_its_synthesis(tmp_path: Path) -> None:
+    out = tmp_path / "first"
+    finished(out)
+    (out / "sft/model/config.json").write_text("{}")
+    (out / "sft/model/model.safetensors").touch()
+    (out / "synth/trajectories.jsonl").touch()
+    for kind, key, place in (("rlve", "model", "sft/model"), ("sft", "data", "synth")):
+        (tmp_path / "mine.yaml").write_text(f"homerl: 1\nrun: {kind}\nmodel: {{name: org/name}}\n")
+        found = recipe_data(load_recipe(tmp_path / "mine.yaml", ["--from", str(out), "--seed", "3"]))
+        assert (found["model"]["name"] if kind == "rlve" else found[key]) == str(out / place) and found["seed"] == 3
+    (tmp_path / "mine.yaml").write_text("homerl: 1\nrun: synth\n")
+    with pytest.raises(InputError, match="starts at nothing"):
+        load_recipe(tmp_path / "mine.yaml", ["--from", str(out)])
+    with pytest.raises(InputError, match="there is no run nowhere"):
+        load_recipe(tmp_path / "mine.yaml", ["--from", "nowhere"])
+
+
+def test_a_flywheel_that_goes_on_says_what_it_kept(tmp_path: Path) -> None:
+    found = [*stages(finished(tmp_path))]
+    todo = unfinished(found)
+    (line,) = kept_lines([stage for stage in found if stage not in todo], todo)
+    assert line.startswith("kept from an earlier start: synth, sft, the benchmark of expert")
+    assert line.endswith("to do: rlve, the benchmark of rlve")
+    assert not [*kept_lines([], todo)] and not [*kept_lines(found, [])]

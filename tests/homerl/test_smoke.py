@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +171,28 @@ def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
         score = json.loads((out / model / "bench/heldout/score.json").read_text())
         assert score["n"] == 12 and sum(part["n"] for part in score["by_category"].values()) == 12
     assert "QT3 IF" in done.stdout
+
+
+@pytest.mark.long
+def test_a_second_credit_mode_starts_at_the_first_runs_sft_and_they_are_compared(smoke, tmp_path):
+    out, _ = smoke
+    other = ("--out", "other", "--from", out, "--rlve.credit", "trajectory")
+    done = call(*LAUNCH, ROOT / "recipes/smoke.yaml", *other, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"taken from {out}: synth, sft, untrained, expert" in done.stdout.replace("\n", " ")
+    for name in ("synth/trajectories.jsonl", "sft/model/model.safetensors", "sft/bench/heldout/results.jsonl"):
+        assert (tmp_path / "other" / name).samefile(out / name)
+    compared = call(*HOMERL, "compare", out, "other", cwd=tmp_path)
+    said = " ".join(compared.stdout.split())
+    assert compared.returncode == 0 and "rlve.credit step trajectory" in said and "On heldout, other succeeds in" in said
+
+
+@pytest.mark.long
+def test_a_moved_run_is_whole(smoke, tmp_path):
+    out, _ = smoke
+    moved = Path(shutil.copytree(out, tmp_path / "moved"))
+    shutil.rmtree(moved / "rlve/bench")
+    done = call(sys.executable, moved / "recipe.yaml", cwd="/")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "kept from an earlier start: synth, sft, rlve," in done.stdout.replace("\n", " ")
+    assert (moved / "rlve/bench/heldout/score.json").read_bytes() == (out / "rlve/bench/heldout/score.json").read_bytes()

@@ -55,6 +55,12 @@ class Tile:
         return self.device.spec.category.replace("_", " ")
 
     @property
+    def product(self) -> str:
+        """The kind of device in words; empty if its name says so: people call devices what they like."""
+        found = self.device.spec.name.replace("_", " ")
+        return "" if found.lower() in self.device.name.lower() else found
+
+    @property
     def icon(self) -> str:
         """The category's icon, or the generic icon for an unknown category."""
         name = self.device.spec.category
