@@ -16,14 +16,14 @@ from envs.documents.explain import did_you_mean
 from homerl.chat.run import model_and_terms
 from homerl.chat.session import Session
 from homerl.chat.terms import Partner, Terms
+from homerl.evaluate.suite import OF_SERVER
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.serve import trouble
 from homerl.llm.settings import refuse_secret
+from homerl.models.agents import Loaded, is_url, loaded, refuse_missing, served_model
 from homerl.play.loop import Agent
 from homerl.publish.stages import STAGES
-from homerl.run.bench_command import OF_SERVER
-from homerl.run.model_agents import Loaded, is_url, loaded, refuse_missing, served_model
-from homerl.run.preflight import looks_local
+from homerl.run.checks.preflight import looks_local
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import world_of, worlds
 from homerl.worlds.visits import Visits

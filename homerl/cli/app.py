@@ -89,7 +89,7 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
 
 def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float) -> tuple[str, Callable[[], Agent]]:
     """Agents of a model, for the commands of worlds."""
-    from homerl.run.model_agents import agents_of
+    from homerl.models.agents import agents_of
 
     return agents_of(model, served, cpu, max_tokens, seconds)
 

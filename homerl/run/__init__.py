@@ -1,1 +1,1 @@
-"""Runs: recipes of every kind are checked and started here."""
+"""Runs: recipes of every kind are started here, stage by stage, each in a folder that is whole."""

@@ -47,10 +47,10 @@ def speaks(end: Ending) -> bool:
 
 
 def _start(path: str, argv: Sequence[str]) -> None:
-    from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
-    from homerl.run.prompts import measure
+    from homerl.run.checks.preflight import check_machine  # a plug-in file that cannot be used is bad input too
+    from homerl.run.checks.prompts import measure
+    from homerl.run.checks.rehearsal import rehearse
     from homerl.run.recipe import load_recipe
-    from homerl.run.rehearsal import rehearse
     from homerl.run.starting import split_origin
 
     recipe = load_recipe(path, argv)

@@ -17,7 +17,7 @@ from weakref import finalize
 READ_AT_LOADING = ("HOMERL_", "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")  # beginnings of names of variables
 PROGRAM = """
 import gc, json, os, sys
-import homerl.cli.app, homerl.run.bench_command, homerl.run.rehearsal, homerl.run.schema, homerl.run.stages
+import homerl.cli.app, homerl.evaluate.suite, homerl.run.checks.rehearsal, homerl.manual.schema, homerl.run.stages
 import homerl.view.bench_report
 from homerl.worlds.registry import suites
 

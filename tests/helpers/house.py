@@ -34,7 +34,14 @@ SERVICES = frozenset({"openai", "wandb"})
 # Rooms in which torch may be imported at module level.
 TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/")
 SAMPLERS = ("homerl/agents/transformers_engine.py", "homerl/agents/dialogue_cache.py")
-LATE_TORCH_ROOMS = (*TORCH_ROOMS, *SAMPLERS, "homerl/publish/export.py", "homerl/run/")  # within a function
+LATE_TORCH_ROOMS = (
+    *TORCH_ROOMS,
+    *SAMPLERS,
+    "homerl/publish/export.py",
+    "homerl/run/",
+    "homerl/models/",
+    "homerl/evaluate/",
+)  # within a function
 
 
 @dataclass(frozen=True)

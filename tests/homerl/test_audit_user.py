@@ -14,11 +14,7 @@ from rich.console import Console
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from homerl.flow.recipe import SynthRecipe
-from homerl.llm.settings import AuditSettings
-from homerl.play.course import BEHAVIOURS
-from homerl.play.trajectory import Outcome
-from homerl.run.audit_user import (
+from homerl.evaluate.user import (
     Audit,
     AuditedEpisode,
     audit_of,
@@ -29,6 +25,10 @@ from homerl.run.audit_user import (
     with_breaches,
     words_in,
 )
+from homerl.flow.recipe import SynthRecipe
+from homerl.llm.settings import AuditSettings
+from homerl.play.course import BEHAVIOURS
+from homerl.play.trajectory import Outcome
 from homerl.run.recipe import load_recipe
 from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import RLVERecipe

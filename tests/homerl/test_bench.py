@@ -26,6 +26,9 @@ from homerl.bench.score import pass_hat
 from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.cli.app import app
+from homerl.evaluate.build import build_suite
+from homerl.evaluate.robustness import run_robustness
+from homerl.evaluate.suite import BenchRun, Instances, run_benchmark
 from homerl.llm.agent import as_sent
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -33,10 +36,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.processes.locks import folder_lock
 from homerl.run.bench import episodes_of
-from homerl.run.bench_build import build_suite
-from homerl.run.bench_command import BenchRun, Instances, run_benchmark
 from homerl.run.launch import main as launch
-from homerl.run.robustness import run_robustness
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, tables, write_report
 from homerl.view.bench_results import BenchReport

@@ -18,6 +18,7 @@ from envs.homeenv.home_file import home_from_json
 from envs.messages import Message, text_message, tool_call
 from homerl.bench.rescore import rescore
 from homerl.bench.score import result_row, score
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.language.claims import admits, claims_success, inquires
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
@@ -26,7 +27,6 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.play.utterance import Utterance
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.view.bench_report import write_report
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.agents.writers import writer_of

@@ -132,7 +132,7 @@ def test_the_command_begins_without_the_libraries_that_only_some_commands_need()
 
 
 def test_work_without_models_and_servers_loads_no_library_for_them() -> None:
-    modules = "homerl.chat.find, homerl.flow.collect, homerl.run.audit_user, homerl.run.bench_command, homerl.run.flywheel"
+    modules = "homerl.chat.find, homerl.flow.collect, homerl.evaluate.user, homerl.evaluate.suite, homerl.run.flywheel"
     heavy = (
         "accelerate",
         "datasets",

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPT
 from homerl.agents.dialogue_cache import DialogueCache, Held, alike, can_hold
 from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import TransformersEngine
+from homerl.models.agents import InThread
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
-from homerl.run.model_agents import InThread
 from homerl.train.engines.transformers import InPlace
 from homerl.train.rollout import Player
 from homerl.worlds.homeenv.blueprints.author import make_blueprint

@@ -24,7 +24,7 @@ from scripted_server import Faults, ScriptedServer
 from homerl.agents.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
-from homerl.run.preflight import _engine
+from homerl.run.checks.preflight import _engine
 from homerl.train.engines import synced
 from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.registry import engine_of

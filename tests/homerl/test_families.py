@@ -15,6 +15,7 @@ from homerl.agents.chat_choice import choose_format
 from homerl.agents.chat_format import format_of, said_in, with_mask
 from homerl.agents.guest import GuestAgent, agents_with
 from homerl.agents.policy import PolicyAgent, Sample
+from homerl.models.agents import loaded
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.messages import chat_template
@@ -22,8 +23,7 @@ from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import write_rows
 from homerl.publish.export import export
-from homerl.run.model_agents import loaded
-from homerl.run.preflight import template_of
+from homerl.run.checks.preflight import template_of
 from homerl.train.common import load_tokenizer
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sft import train_sft

@@ -15,6 +15,7 @@ from homerl.bench.journal import Journal
 from homerl.bench.judge import Judge, hear
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
+from homerl.evaluate.suite import BenchRun, Instances, judge_of, run_benchmark
 from homerl.language.answers import Answer, read_answer
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
@@ -22,7 +23,6 @@ from homerl.llm.structured import StructuredClient
 from homerl.measure.intervals import kappa
 from homerl.play.messages import words_of
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, Instances, judge_of, run_benchmark
 from homerl.view.bench_results import BenchReport, says_judge
 from homerl.worlds.contract import Case, WorldAdapter
 from homerl.worlds.homeenv.bench.cases import RUBRICS

@@ -12,6 +12,7 @@ from envs.documents import Document, InputError, validate
 from envs.messages import tool_call
 from homerl.agents.transformers_engine import TransformersEngine
 from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
+from homerl.evaluate.suite import BenchRun, user_of
 from homerl.language.manner import manner
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
@@ -20,7 +21,6 @@ from homerl.play.loop import listen, play
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.run.bench_command import BenchRun, user_of
 from homerl.train.rollout import Player
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory

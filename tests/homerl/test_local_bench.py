@@ -16,10 +16,10 @@ from homerl.agents.guest import GuestAgent
 from homerl.agents.policy import PolicyAgent
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import write_suite
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.faults import AgentFault
 from homerl.play.observation import Observation
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.worlds.homeenv.bench.suites import SUITES, make_instance, suite_slots
 
 

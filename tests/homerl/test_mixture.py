@@ -18,8 +18,8 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.play.course import Behaviours
 from homerl.play.trajectory import read_rows
 from homerl.publish.dataset import card
+from homerl.run.checks.rehearsal import rehearse
 from homerl.run.recipe import FlywheelRecipe, load_recipe
-from homerl.run.rehearsal import rehearse
 from homerl.train.balance import LEAST, Balance
 from homerl.train.curriculum import Curriculum
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVERecipe

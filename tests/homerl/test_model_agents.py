@@ -12,8 +12,8 @@ from typing import Any
 from envs.messages import Message
 from homerl.agents.policy import PolicyAgent
 from homerl.agents.transformers_engine import TransformersEngine
+from homerl.models.agents import InThread, Loaded, agents_of, loaded
 from homerl.play.observation import Observation
-from homerl.run.model_agents import InThread, Loaded, agents_of, loaded
 
 ASKED = Observation("live", ({"role": "user", "content": "light please"},), ())
 

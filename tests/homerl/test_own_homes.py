@@ -18,11 +18,11 @@ from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.suites import suite_of_homes, write_suite
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.trajectory import read_rows
 from homerl.run.bench import episodes_of
-from homerl.run.bench_command import BenchRun, run_benchmark
+from homerl.run.checks.rehearsal import rehearse
 from homerl.run.recipe import load_recipe
-from homerl.run.rehearsal import rehearse
 from homerl.worlds.homeenv.bench import own_home
 from homerl.worlds.homeenv.bench.own_home import OWN_HOME
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint

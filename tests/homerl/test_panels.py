@@ -119,7 +119,7 @@ def test_reporters_by_recipe(kind):
 def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
     import importlib.util
 
-    from homerl.run.preflight import _packages
+    from homerl.run.checks.preflight import _packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find(name))

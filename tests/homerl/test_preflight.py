@@ -10,7 +10,7 @@ import pytest
 import wandb
 
 from envs.documents import InputError
-from homerl.run.preflight import check_machine
+from homerl.run.checks.preflight import check_machine
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import RLVERecipe
 

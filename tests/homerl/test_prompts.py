@@ -18,9 +18,9 @@ from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
-from homerl.run import prompts
+from homerl.run.checks import prompts
+from homerl.run.checks.prompts import Size, measure, tokens_of_device
 from homerl.run.launch import main
-from homerl.run.prompts import Size, measure, tokens_of_device
 from homerl.run.recipe import load_recipe
 from homerl.train.common import load_tokenizer
 from homerl.train.rollout import Player

@@ -13,8 +13,8 @@ from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.reasons import LONGEST, reason_of, status_of
 from homerl.llm.settings import refuse_secret
+from homerl.models.agents import served_model
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
-from homerl.run.model_agents import served_model
 
 PAGE = (
     "<!DOCTYPE html>\n<html><head><title>502 Bad\nGateway &amp; more</title></head><body>nginx/1.2 at 10.0.0.7</body></html>"

@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from envs.documents import InputError, read_yaml
+from homerl.manual.reference import anchor, find_sections, reference, said
+from homerl.manual.schema import PARTIAL, definitions, name_of, recipe_schema, refs, write_recipe_schema
 from homerl.recipe.load import load
 from homerl.run.recipe import KINDS, load_recipe, recipe_data
-from homerl.run.reference import anchor, find_sections, reference, said
-from homerl.run.schema import PARTIAL, definitions, name_of, recipe_schema, refs, write_recipe_schema
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import families
 from homerl.worlds.registry import worlds

@@ -10,8 +10,8 @@ import yaml
 
 from envs.documents import InputError
 from homerl.recipe.base import Base
+from homerl.run.checks.rehearsal import rehearse
 from homerl.run.recipe import load_recipe
-from homerl.run.rehearsal import rehearse
 from homerl.worlds.registry import default_world
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_a_plug_in_that_raises_a_value_error_is_not_taken_for_a_dropped_draft(tm
     def draw(*_: object) -> None:
         raise ValueError("sample larger than population")
 
-    monkeypatch.setattr("homerl.run.rehearsal.make_blueprint", draw)
+    monkeypatch.setattr("homerl.run.checks.rehearsal.make_blueprint", draw)
     with pytest.raises(ValueError, match="^sample larger than population$"):
         rehearse(synth(tmp_path))
 

@@ -13,12 +13,12 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.devices.spec import SHIPPED
 from envs.homeenv.home_file import home_to_json
 from envs.homemaker.make import HomeSampler
+from homerl.manual.schema import write_recipe_schema
 from homerl.play.faults import InfraError
 from homerl.play.loop import User, play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import JSON_COLUMNS, to_row
 from homerl.publish.schemas import file_name, schemas, write_schemas
-from homerl.run.schema import write_recipe_schema
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, world_of

@@ -26,10 +26,10 @@ from tiny_agent import TOOLS, make_agent, prompts
 from homerl.agents.policy import Sample
 from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint
+from homerl.models.agents import Loaded, loaded, served_model
+from homerl.models.server import ModelServer
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.run.model_agents import Loaded, loaded, served_model
-from homerl.run.serve_model import ModelServer
 from homerl.web.address import Address
 
 

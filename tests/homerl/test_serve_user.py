@@ -21,7 +21,7 @@ from envs.documents import InputError
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.serve import ServerFailed, is_reachable, models, served, vllm_command, wait_until_ready
 from homerl.llm.settings import ServeSettings, UserSettings
-from homerl.run.preflight import check_machine
+from homerl.run.checks.preflight import check_machine
 from homerl.run.recipe import SERVED_ROLES, role_settings
 from homerl.train.recipe import RLVERecipe
 

@@ -14,6 +14,7 @@ from envs.simuhome import react
 from homerl.bench.judge import JudgeSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import write_suite
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.language.splits import split_of
 from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, Patience
@@ -23,7 +24,6 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import calls_in, expert_plan

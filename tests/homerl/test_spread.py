@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
 from homerl.publish.export import export
-from homerl.run import preflight
+from homerl.run.checks import preflight
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.refusals import in_shards, parallel_mode, refuse_untrainable
 

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from envs.documents import InputError
 from homerl.bench.suites import read_suite, write_suite
 from homerl.cli.app import app
+from homerl.evaluate.robustness import TOLD_AT_ONCE, Chosen, compared, run_robustness
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.course import BEHAVIOURS
 from homerl.play.trajectory import read_rows, write_rows
-from homerl.run.bench_command import BenchRun, run_benchmark
-from homerl.run.robustness import TOLD_AT_ONCE, Chosen, compared, run_robustness
 from homerl.users.dialogues import read_dialogues
 from homerl.users.rates import rates, rates_in
 from homerl.users.signs import detect_behaviours

@@ -242,7 +242,7 @@ def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys,
         raise Stalled("the policy server at http://x gave no answer")
 
     monkeypatch.setattr(launch, "run_recipe", stalls)
-    monkeypatch.setattr("homerl.run.preflight.check_machine", lambda *_: None)
+    monkeypatch.setattr("homerl.run.checks.preflight.check_machine", lambda *_: None)
     monkeypatch.setattr(launch, "die_with_parent", lambda: None)
     assert launch.main(str(ROOT / "recipes/smoke.yaml"), []) == 4
     assert "the watchdog stopped the run: the policy server at http://x" in capsys.readouterr().err

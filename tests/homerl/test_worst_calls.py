@@ -19,12 +19,12 @@ from envs.simuhome.env import SimuHome
 from envs.simuhome.react import parse_step
 from envs.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, excess_of
 from homerl.bench.suites import SEED, suite_of_homes, write_suite
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.loop import play
 from homerl.play.messages import json_answer, parse_json, parse_reply
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin, make_blueprint, suites, worlds
 from homerl.worlds.simuhome.agents import SimuHomeExpert

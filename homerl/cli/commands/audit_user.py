@@ -20,7 +20,7 @@ def audit_user(
     out: Annotated[Path | None, typer.Option(help="the JSON file; default: audit_user.json in the recipe's `out`")] = None,
 ) -> None:
     """Play blueprints with the recipe's user and the scripted expert. Exit code 1 if the user is worse than allowed."""
-    from homerl.run.audit_user import audit_user as audit
+    from homerl.evaluate.user import audit_user as audit
     from homerl.run.recipe import load_recipe
 
     loaded = load_recipe(recipe, context.args)

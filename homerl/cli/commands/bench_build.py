@@ -26,7 +26,7 @@ def bench_build(
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from homerl.bench.suites import SEED, suite_of_homes
-    from homerl.run.bench_build import build_suite
+    from homerl.evaluate.build import build_suite
 
     build_suite(suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
 

@@ -37,8 +37,8 @@ def bench_robustness(
 
     A recipe says itself who plays and how: beside it stand only --out, --limit (of each suite) and --resume.
     """
-    from homerl.run.bench_command import BenchRun
-    from homerl.run.robustness import run_recipe_robustness, run_robustness
+    from homerl.evaluate.robustness import run_recipe_robustness, run_robustness
+    from homerl.evaluate.suite import BenchRun
 
     if Path(suite).suffix in (".yaml", ".yml"):
         _refuse_options(context, {"suite", "out", "limit", "resume"}, suite)

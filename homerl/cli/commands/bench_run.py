@@ -51,8 +51,8 @@ def bench_run(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.run.bench_command import BenchRun, judge_of
-    from homerl.run.bench_command import run_benchmark as play
+    from homerl.evaluate.suite import BenchRun, judge_of
+    from homerl.evaluate.suite import run_benchmark as play
     from homerl.view.bench_report import write_report
 
     if wandb:
@@ -72,7 +72,7 @@ def bench_run(
 
 def _refuse_logged_out() -> None:
     """Raise `InputError` before hours of play whose figures Weights & Biases would not take."""
-    from homerl.run.preflight import wandb_troubles
+    from homerl.run.checks.preflight import wandb_troubles
 
     if os.environ.get("WANDB_MODE", "online") != "online":
         return

@@ -21,7 +21,7 @@ def check(
     full: Annotated[bool, typer.Option("--full", help="also every key with its value, and the parts of the memory")] = False,
 ) -> None:
     """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts."""
-    from homerl.run.check import all_keys, summary
+    from homerl.run.checks.summary import all_keys, summary
     from homerl.run.recipe import load_recipe
 
     loaded = load_recipe(recipe, context.args)

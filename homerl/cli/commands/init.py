@@ -15,7 +15,7 @@ from homerl.terminal.console import console
 
 def init(out: Annotated[Path, typer.Option(help="a folder, which is new or empty")] = Path("recipes")) -> None:
     """Copy the shipped recipes to a folder, to edit them."""
-    from homerl.run.schema import write_recipes
+    from homerl.manual.schema import write_recipes
 
     if out.exists() and any(out.iterdir()):
         raise InputError("the folder is not empty", where=str(out), remedy="name a new one with --out")

@@ -9,7 +9,7 @@ from homerl.terminal.console import console, say
 
 def reference(out: OutText = None) -> None:
     """Print every key of every kind of recipe: its type, its default and what it is (Markdown)."""
-    from homerl.run.reference import reference as page
+    from homerl.manual.reference import reference as page
 
     if out is None:
         say(page(), end="")

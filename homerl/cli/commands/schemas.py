@@ -13,8 +13,8 @@ from homerl.terminal.console import console
 
 def schemas(out: Annotated[Path, typer.Option(help="a folder for the schemas")] = Path("schemas")) -> None:
     """Write the JSON Schemas of all files that homerl reads and writes, recipes among them."""
+    from homerl.manual.schema import write_recipe_schema
     from homerl.publish.schemas import write_schemas
-    from homerl.run.schema import write_recipe_schema
 
     console.print("\n".join(map(str, (*write_schemas(out), write_recipe_schema(out)))))
 

@@ -26,7 +26,7 @@ def serve(
     import asyncio
 
     from homerl.chat.find import model_named
-    from homerl.run.serve_model import ModelServer
+    from homerl.models.server import ModelServer
     from homerl.web.address import Address, key_in, listening
     from homerl.web.serving import serve as serve_app
 

@@ -20,11 +20,11 @@ from homerl.chat.find import Wanted, local_partner, session_of
 from homerl.chat.saving import save
 from homerl.chat.session import Did, Event, Note, Session
 from homerl.chat.terms import Partner, Terms
+from homerl.models.agents import loaded
 from homerl.play.faults import InfraError
 from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
-from homerl.run.model_agents import loaded
 from homerl.view.page import readable_dialogue
 from homerl.worlds.registry import default_world, restored
 

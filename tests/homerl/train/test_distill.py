@@ -13,7 +13,7 @@ from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from homerl.play.reverify import read_rows
-from homerl.run.preflight import check_machine
+from homerl.run.checks.preflight import check_machine
 from homerl.train import rlve
 from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_tokenizer
 from homerl.train.memory import count_of, estimate, teacher_model

@@ -15,10 +15,10 @@ from envs.documents import InputError
 from envs.personalhome.env import observed
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
+from homerl.evaluate import suite as evaluation
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.llm.images import MOST, with_images
 from homerl.play.trajectory import read_rows
-from homerl.run import bench_command
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.worlds.personalhome.bench.scenes import ScenesSuite, build_instances
 from homerl.worlds.personalhome.bench.suite import build_instances as build_plain
 from homerl.worlds.personalhome.expert import right_answer
@@ -226,7 +226,7 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
 
 
 def test_options_that_do_not_fit_are_refused_before_a_suite_is_built(clips, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench_command, "found_or_built", lambda *given: pytest.fail("a suite is built"))
+    monkeypatch.setattr(evaluation, "found_or_built", lambda *given: pytest.fail("a suite is built"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     suite, out = "personalhome-scenes", tmp_path / "out"
     assert "--model there is no model 'exprt'" in refused(suite, out, model="exprt")

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from homerl.manual.schema import EXTENDS, REF, RUN, Schema, definitions, name_of, refs
 from homerl.recipe.base import Base
 from homerl.run.recipe import KINDS
-from homerl.run.schema import EXTENDS, REF, RUN, Schema, definitions, name_of, refs
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
 from homerl.train.engines.contract import EngineKind

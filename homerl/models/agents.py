@@ -23,7 +23,7 @@ from homerl.llm.settings import refuse_secret
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.run.preflight import on_hub
+from homerl.run.checks.preflight import on_hub
 from homerl.train.sizes import holds_model
 
 if TYPE_CHECKING:

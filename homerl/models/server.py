@@ -28,11 +28,11 @@ from starlette.routing import Route
 from envs.model import Model
 from envs.world import too_deep
 from homerl.agents.transformers_engine import COLDEST
+from homerl.models.agents import Loaded
 from homerl.play.faults import AgentFault
 from homerl.play.messages import plain_text
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.run.model_agents import Loaded
 from homerl.web.address import Address
 from homerl.web.completions import completion, models
 from homerl.web.door import BadRequest, admit, body_of, refused

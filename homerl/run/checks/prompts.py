@@ -31,7 +31,7 @@ from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, to_row
 from homerl.recipe.base import Base
-from homerl.run.rehearsal import Source, sources
+from homerl.run.checks.rehearsal import Source, sources
 from homerl.terminal.console import counted
 from homerl.train.model import ModelSettings
 from homerl.train.refusals import is_adapter

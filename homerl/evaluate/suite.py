@@ -20,16 +20,16 @@ from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import find_suite, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
+from homerl.evaluate.build import found_or_built
+from homerl.evaluate.outlook import outlook
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.llm.settings import refuse_secret
+from homerl.models.agents import is_url, local_engine, refuse_missing, served_model
 from homerl.play.loop import Policy, User
 from homerl.play.results import read_facts
 from homerl.play.scripted_user import ScriptedUser
 from homerl.processes.locks import folder_lock
-from homerl.run.bench_build import found_or_built
-from homerl.run.bench_outlook import outlook
-from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter

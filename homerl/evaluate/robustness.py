@@ -25,12 +25,7 @@ from homerl.bench.recipe import BenchRecipe
 from homerl.bench.runner import EpisodeSpec, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.bench.score import counts, paired_difference
 from homerl.bench.suites import spread_evenly
-from homerl.measure.intervals import SHARES, mean_interval
-from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
-from homerl.play.results import read_facts, results_in
-from homerl.play.situation import Blueprint
-from homerl.run.bench import episodes_of, players_of
-from homerl.run.bench_command import (
+from homerl.evaluate.suite import (
     BenchRun,
     claimed,
     factories_of,
@@ -40,7 +35,12 @@ from homerl.run.bench_command import (
     refuse_other_run,
     refuse_results,
 )
-from homerl.run.preflight import check_machine
+from homerl.measure.intervals import SHARES, mean_interval
+from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviour, Behaviours
+from homerl.play.results import read_facts, results_in
+from homerl.play.situation import Blueprint
+from homerl.run.bench import episodes_of, players_of
+from homerl.run.checks.preflight import check_machine
 from homerl.run.recipe import load_recipe, recipe_data
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar

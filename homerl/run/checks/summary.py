@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import yaml
 
-from homerl.run.preflight import check_machine, template_of
-from homerl.run.prompts import measure
+from homerl.run.checks.preflight import check_machine, template_of
+from homerl.run.checks.prompts import measure
+from homerl.run.checks.rehearsal import rehearse
 from homerl.run.recipe import Recipe, recipe_data
-from homerl.run.rehearsal import rehearse
 from homerl.train.memory import estimates, memory_of
 
 

@@ -1,0 +1,1 @@
+"""What is written about recipes for people and editors: the reference of all keys, and their JSON Schema."""
