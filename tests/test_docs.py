@@ -78,7 +78,7 @@ NOT_RUN = {
         "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/test_gpu_bundle.py makes a small bundle",
         "scripts/gpu_run": GPU,
     },
-    "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
+    "docs/training.md": {"accelerate launch": GPU, "homerl compare": TRAINED, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/chat.md": {
         "homerl chat runs/": TRAINED,
         "homerl chat Qwen": HUB,

@@ -26,6 +26,11 @@ def split_origin(words: Sequence[str]) -> tuple[list[str], Path | None]:
     return rest, None
 
 
+def origin_words(run: Path | None) -> list[str]:
+    """`--from RUN` as words of a command line; none without a run."""
+    return [] if run is None else [FLAG, str(run)]
+
+
 def starting_at(kind: str, run: Path) -> list[str]:
     """The overrides by which a recipe of a kind starts at a run. Raises `InputError` for a kind that cannot."""
     if kind == "rlve":

@@ -38,6 +38,9 @@ class Command:
 
 
 RecipeName = Annotated[str, typer.Argument(help="a recipe: a file, or the name of a shipped one, such as quickstart.yaml")]
+From = Annotated[
+    Path | None, typer.Option("--from", help="another run, at whose synthesis or SFT this one starts", show_default=False)
+]
 RunFolder = Annotated[Path, typer.Argument(help="a run's folder: the `out` of its recipe")]
 Seed = Annotated[int, typer.Option(help="of what is drawn: equal seeds draw the same")]
 OutPage = Annotated[Path | None, typer.Option(help="the HTML file; default: beside the input")]
