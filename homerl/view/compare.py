@@ -106,14 +106,20 @@ class Comparison:
 
 def compare(first: Path, second: Path) -> Comparison:
     """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
-    names = (first.resolve().name, second.resolve().name)
-    named = names if names[0] != names[1] else (str(first), str(second))
-    sides = [read_side(path, name) for path, name in zip((first, second), named)]
+    sides = [read_side(path, name) for path, name in zip((first, second), _names(first, second))]
     lines = tuple(_lines(*sides))
     if not lines:
         suites = " and ".join(", ".join(side.results) or "none" for side in sides)
         raise InputError(f"the two runs share no suite: {suites}", f"{first}, {second}", "name runs of one benchmark")
     return Comparison(*sides, lines)
+
+
+def _names(*paths: Path) -> tuple[str, ...]:
+    """What two runs are called: by the last part of their paths in which they differ, and by their last part."""
+    parts = [path.resolve().parts[::-1] for path in paths]
+    ends = zip(*parts, strict=False)
+    apart = next((names for names in ends if names[0] != names[1]), tuple(map(str, paths)))
+    return tuple(name if name == of[0] else f"{name}/…/{of[0]}" for name, of in zip(apart, parts))
 
 
 def read_side(path: Path, name: str) -> Side:
