@@ -149,7 +149,7 @@ def test_a_recipe_is_refused_a_benchmark_that_is_not_shipped(tmp_path):
 def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
     worlds = Path(shutil.copytree(WORLDS, tmp_path / "worlds"))
     homerl("bench", "build", "lamp-bench", "--out", worlds / "lamp", worlds=worlds)
-    assert "setting: phone" in homerl("check", of_benchmark(tmp_path, setting="phone"), worlds=worlds)
+    assert "setting: phone" in homerl("check", of_benchmark(tmp_path, setting="phone"), "--full", worlds=worlds)
     said = homerl("check", of_benchmark(tmp_path, setting="eia"), code=2, worlds=worlds)
     assert "bench.suites.0.setting" in said and "no setting 'eia'" in said and "one of wall, phone" in said
     code = (

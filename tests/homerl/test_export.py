@@ -28,6 +28,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
 from homerl.chat.run import exported_terms, model_and_terms
 from homerl.cli.app import app
+from homerl.pages.templates import folded
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
@@ -167,7 +168,7 @@ def test_files(exported: Path):
     names = {path.name for path in exported.iterdir()}
     assert names == {
         "config.json", "generation_config.json", "model.safetensors", "README.md", "homerl.json",
-        "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+        "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "recipes",
     }  # fmt: skip
     assert (exported / "chat_template.jinja").read_text() == plain_template(chat_template(show_tools=False))
     ends = json.loads((exported / "generation_config.json").read_text())["eos_token_id"]
@@ -194,13 +195,28 @@ def test_card_says_what_the_run_says(exported: Path):
         "commit: abc123",
         "packages: trl 1.16",
         "last reward: 1.25",
-        "credit: step",
         "Credit `step`: Every step gets its return-to-go",
-        "epochs: 2",
+        "[recipes/1_sft.yaml](recipes/1_sft.yaml)",
         "vllm serve my-agent",
         "--tool-call-parser hermes",
     ):
         assert said in card.text
+    recipes = [yaml.safe_load(path.read_text()) for path in sorted((exported / "recipes").iterdir())]
+    assert [recipe["run"] for recipe in recipes] == ["sft", "rlve"]
+    assert recipes[0]["sft"]["epochs"] == 2 and recipes[1]["rlve"]["credit"] == "step"
+
+
+def test_what_a_weak_model_repeats_is_cut_to_ten_lines():
+    head, rest = folded("<|im_start|>assistant\n" * 256)
+    assert head.splitlines() == ["<|im_start|>assistant"] * 10 and len(rest) > 246 * 21
+    assert folded("Done.\n") == ("Done.\n", "") and len(folded("word " * 4000)[0]) < 1000
+
+
+def test_a_card_says_how_to_ask_a_model_that_knows_its_tools_by_heart(exported: Path, run: Path):
+    text = (exported / "README.md").read_text()
+    assert "Ask it as in training" in text and "although the model does\nnot read them" in text
+    shown = model_card(gather(run, "agent", None, "mit"), "tiny", adapter=False, tools="shown")
+    assert "Ask it as in training" not in shown and "send the tools above." in shown
 
 
 def test_only_whole_scores_of_the_model_itself_are_on_its_card(run: Path, tmp_path: Path):
@@ -373,7 +389,7 @@ def outline(prompt: str) -> list[str]:
 
 
 def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
-    for path in (path for path in exported.iterdir() if path.suffix != ".safetensors"):
+    for path in (path for path in exported.rglob("*") if path.is_file() and path.suffix != ".safetensors"):
         for private in ("/home/jo", "jo-private", "gpu7", str(flywheel.parent)):
             assert private not in path.read_text(), (path.name, private)
 
@@ -394,7 +410,7 @@ def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, t
     """What lies beside a stage is found: the stages before it, and its data."""
     monkeypatch.chdir(flywheel / "rlve")
     text = (export(Path(), str(tmp_path / "my-agent")) / "README.md").read_text()
-    assert "Recipe: sft" in text and "450 of 900 rollouts" in text
+    assert "recipes/1_sft.yaml" in text and "450 of 900 rollouts" in text
     monkeypatch.chdir(flywheel / "rlve/model")
     refused(Path(), "a model, not a run", str(flywheel / "rlve"), to=str(tmp_path / "out"))
 
@@ -634,7 +650,7 @@ PUSH = "import sys; from homerl.publish.export import export; print(export(sys.a
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_push(flywheel: Path, hub: dict, tmp_path: Path):

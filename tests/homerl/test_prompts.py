@@ -154,7 +154,7 @@ def test_without_a_tokenizer_nothing_is_measured(made, tmp_path):
 def test_the_check_prints_what_was_measured(made, tiny):
     made("rlve", model={"name": str(tiny)})
     done = CliRunner().invoke(app, ["check", "r.yaml"])
-    assert "# prompts: blueprints.recipe: the first prompts of 24 blueprints have up to" in done.output
+    assert "\nprompts: blueprints.recipe: the first prompts of 24 blueprints have up to" in done.output
 
 
 def sizes(*pairs: tuple[int | None, int]) -> list[Size]:
