@@ -5,6 +5,7 @@ Invariants: a model refuses unknown keys; an instance never changes; no field ho
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,4 +29,13 @@ def _named(value: Any, handler: SerializerFunctionWrapHandler, info: Serializati
 
 
 READS = WrapSerializer(_named)  # marks a field whose values name files or folders that a run reads
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Marks names in a field of files that mean what is shipped, whatever files are called so."""
+
+    names: frozenset[str]
+
+
 FileNames = Annotated[tuple[str, ...], READS]

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,7 +24,7 @@ from envs.documents import InputError
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.physics import Moment, Outdoors
 from envs.homeenv.devices.rooms import HOME, Room
-from envs.homeenv.devices.spec import SHIPPED, Catalogue, DeviceSpec
+from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
 from envs.homeenv.home import Home
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.coin import coin_names
@@ -33,7 +33,7 @@ from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.own import Keep, own_home, own_homes
 from envs.homemaker.weather import Hemisphere, Sky, Weather
-from envs.model import FileNames, Model
+from envs.model import FileNames, Model, Shipped
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]
@@ -94,7 +94,7 @@ class HomeRecipe(Model):
         description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
         "category, where names are not ASCII).",
     )
-    catalogue: FileNames = Field(
+    catalogue: Annotated[FileNames, Shipped(frozenset(NAMED))] = Field(
         (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
     )
 

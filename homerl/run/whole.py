@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from envs.documents import InputError, naming
-from envs.model import READS
+from envs.model import READS, Shipped
 from envs.plugins import VARIABLES, added_folders
 from homerl.recipe.base import Base
 from homerl.recipe.place import FILES, PLUGINS
@@ -95,7 +95,9 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         new = {
-            name: (_renamed if READS in field.metadata else _with_copies)(getattr(value, name), shelf)
+            name: _renamed(getattr(value, name), shelf, field.metadata)
+            if READS in field.metadata
+            else _with_copies(getattr(value, name), shelf)
             for name, field in fields.items()
         }
         changed = {name: part for name, part in new.items() if part != getattr(value, name)}
@@ -107,8 +109,9 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
     return value
 
 
-def _renamed(value: Any, shelf: _Shelf) -> Any:
+def _renamed(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
     """The value of a field that names files: a path, several, or none."""
+    shipped = {name for mark in marks if isinstance(mark, Shipped) for name in mark.names}
     if isinstance(value, tuple):
-        return tuple(map(shelf.place, value))
+        return tuple(name if name in shipped else shelf.place(name) for name in value)
     return value if value is None else type(value)(shelf.place(str(value)))

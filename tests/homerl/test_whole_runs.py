@@ -17,7 +17,8 @@ from envs.documents import InputError, read_json, read_yaml
 from homerl.chat.run import model_and_terms
 from homerl.recipe.place import in_place
 from homerl.run.launch import run_recipe
-from homerl.run.recipe import load_recipe
+from homerl.run.recipe import load_recipe, recipe_data
+from homerl.run.whole import made_whole
 
 TASKS = {"intents": [1, 1], "phrasings": 2}
 REWARD = '''"""Calm: a step makes no call."""
@@ -88,6 +89,21 @@ def test_files_of_one_name_stay_apart_and_folders_are_kept_whole(here):
     files = read_yaml("runs/mine/recipe.yaml").data["synth"]["recipe"]["home"]["files"]
     assert files == ["runs/mine/files/home.json", "runs/mine/files/home-2.json", "runs/mine/files/a"]
     assert Path(files[1]).read_bytes() == Path("b/home.json").read_bytes() and Path(files[2], "home.json").is_file()
+
+
+def test_devices_weather_and_blueprints_are_kept_too(here):
+    Path("mine").mkdir()
+    Path("homeassistant").mkdir()  # the name of a shipped catalogue is not this folder's
+    shutil.copy(Path(__file__).parents[2] / "envs/homeenv/catalogue/light.yaml", "mine/lamp.yaml")
+    Path("tasks.jsonl").touch()
+    home = {"catalogue": ["mine", "homeassistant"]}
+    data = {"homerl": 1, "run": "rlve", "out": "runs/mine", "model": {"name": "org/name"}}
+    data |= {"blueprints": {"recipe": {"file": "tasks.jsonl"}}, "evaluation": {"recipe": {"home": home}}}
+    Path("mine.yaml").write_text(yaml.safe_dump(data))
+    found = recipe_data(made_whole(load_recipe("mine.yaml")))
+    assert found["blueprints"]["recipe"]["file"] == "runs/mine/files/tasks.jsonl"
+    assert found["evaluation"]["recipe"]["home"]["catalogue"] == ["runs/mine/files/mine", "homeassistant"]
+    assert Path("runs/mine/files/mine/lamp.yaml").is_file()
 
 
 def test_a_run_that_began_with_another_file_is_refused(here):
