@@ -22,12 +22,13 @@ from envs.documents import InputError, read_yaml, write_atomic
 from homerl.bench.score import counts, paired_difference
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.pages.templates import template
+from homerl.play.metrics import percent
 from homerl.play.results import results_in
 from homerl.recipe.place import in_place, leaves, moved
 from homerl.terminal.console import counted
 from homerl.view import charts
 from homerl.view.glossary import glossary_of
-from homerl.view.page import CURVES, Figure, drawn, percent, points
+from homerl.view.page import CURVES, Figure, drawn, points
 from homerl.view.run import MODELS, Row, curve, read_metrics
 from homerl.worlds.registry import default_world
 
@@ -106,12 +107,12 @@ class Comparison:
 
 def compare(first: Path, second: Path) -> Comparison:
     """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
-    sides = [read_side(path, name) for path, name in zip((first, second), _names(first, second))]
-    lines = tuple(_lines(*sides))
+    one, other = (read_side(path, name) for path, name in zip((first, second), _names(first, second)))
+    lines = tuple(_lines(one, other))
     if not lines:
-        suites = " and ".join(", ".join(side.results) or "none" for side in sides)
+        suites = " and ".join(", ".join(side.results) or "none" for side in (one, other))
         raise InputError(f"the two runs share no suite: {suites}", f"{first}, {second}", "name runs of one benchmark")
-    return Comparison(*sides, lines)
+    return Comparison(one, other, lines)
 
 
 def _names(*paths: Path) -> tuple[str, ...]:
@@ -157,7 +158,8 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
             rows = mine[before], theirs[after]
             gain = paired_difference(*rows)
             model = after if before == after else f"{after or second.name}, {before or first.name}"
-            yield Line(other, model, *map(_share, rows), gain["n"], gain["gain"], tuple(gain["interval"]))
+            low, high = gain["interval"]
+            yield Line(other, model, _share(rows[0]), _share(rows[1]), gain["n"], gain["gain"], (low, high))
 
 
 def _share(rows: Sequence[Row]) -> Share:

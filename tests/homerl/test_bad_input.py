@@ -33,7 +33,7 @@ from huggingface_hub.utils import validate_repo_id
 from safetensors.numpy import save_file
 from scripted_server import Faults, ScriptedServer
 
-from envs.documents import InputError, in_words, near_path
+from envs.documents import InputError, as_input_error, near_path
 from envs.documents.explain import did_you_mean
 from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import write_suite
@@ -349,9 +349,11 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
 def test_a_folder_that_takes_nothing_is_named_and_no_temporary_file_in_it(here):
     for command in ("make-home --out /sys/made.json", f"synth {ROOT}/recipes/synth.yaml {SMALL} --out /sys/made"):
         assert refused(command, "").startswith("homerl: /sys: nothing can be written in this folder")
-    lock = in_words(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
+    lock = as_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
     assert lock.where == str(here) and "Permission denied" in lock.what
-    assert in_words(PermissionError(errno.EACCES, "Permission denied", str(here / "home.json"))).where.endswith("home.json")
+    assert as_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "home.json"))).where.endswith(
+        "home.json"
+    )
 
 
 def test_rescore_says_what_a_full_disk_left(here):

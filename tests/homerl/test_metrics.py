@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from homerl.bench.rescore import rescore
+from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.metrics import METRICS, Mean, Share
 from homerl.play.results import read_results
 from homerl.publish.model_card import _scores
-from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.view import bench_log, bench_report, glossary, report
 from homerl.view.bench_results import BenchReport
 from homerl.view.run import read_run

@@ -30,8 +30,8 @@ def make_home(
     recipe: Annotated[str | None, typer.Option(help="a recipe, one of whose homes is made, in place of --devices")] = None,
 ) -> None:
     """Make a home and write it as JSON."""
-    from envs.homeenv.home_file import save_home
     from envs.homeenv.devices.spec import own_products
+    from envs.homeenv.home_file import save_home
     from envs.homemaker.make import make_home as made
 
     kind = _kind_of_homes(devices, scale, recipe, context.obj)

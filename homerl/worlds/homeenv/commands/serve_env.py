@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -36,10 +36,10 @@ def serve_env(
     one_of("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):
         raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
-    from homerl.worlds.homeenv.serve_env import serve
+    from homerl.worlds.homeenv.serve_env import Transport, serve
 
     start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=range_of(devices or "2-6")))
-    serve(HomeEnv(start, tuple(task or ()), toolset), transport, port, show_tasks)
+    serve(HomeEnv(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
 
 
 COMMAND = Command("serve-env", "research", serve_env, "homerl serve-env --mcp --home home.json")
