@@ -31,7 +31,7 @@ from envs.homemaker.coin import coin_names
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
-from envs.homemaker.own import Keep, own_home, own_homes
+from envs.homemaker.own import Keep, anew, own_home, own_homes
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import FileNames, Model, Shipped
 
@@ -45,6 +45,7 @@ SCALES: dict[Scale, tuple[Range, Range]] = {
 }
 FURNISHING = (
     "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
+    "different",
 )  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
@@ -87,6 +88,13 @@ class HomeRecipe(Model):
     forecast: int = Field(24, ge=0, description="Hours of weather to come, for homes in which time passes.")
     hemisphere: Hemisphere = Field(
         "any", description="Hemisphere of the bundled years; southern ones begin half a year later."
+    )
+    different: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda different: different is None,
+        description="Number of different homes, of which one is drawn for each task: rooms, devices and names are of that "
+        "home; weather, hour and the state of devices are drawn anew. Null makes a home for each task.",
     )
     did_range: Range = Field((1001, 9999), description="Smallest and largest number that a device may have as its id.")
     ids: Literal["number", "slug"] = Field(
@@ -165,6 +173,9 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     if recipe.files:
         return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
+    if recipe.different is not None:
+        one = make_home(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}), sure)
+        return anew(one, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)

@@ -1,4 +1,4 @@
-"""Homes from people's own files: one is drawn, and its weather, hour and state are drawn anew.
+"""Homes that are known, as people's own files: one is drawn, and its weather, hour and state are drawn anew.
 
 Rooms, names, ids, products, automations and the entrance never change. A value is drawn if a service can write it; all
 others stay as in the file. Three kinds follow the draw instead: what sensors read of the air, what the drawn values
@@ -47,6 +47,11 @@ def own_home(files: tuple[str, ...], keep: Keep, weather: Weather, hours: int, r
         return home.fork()
     if keep == "weather":
         return _redrawn(home, _sky_of(home), home.clock, home.plan.forecast, rng)
+    return anew(home, weather, hours, rng)
+
+
+def anew(home: Home, weather: Weather, hours: int, rng: random.Random) -> Home:
+    """The home at another time: weather, hour and state are drawn, and `hours` of weather to come."""
     year, minute = weather.draw(rng)
     sky = year.at(minute)
     clock = calendar.timegm(sky.when.timetuple())
