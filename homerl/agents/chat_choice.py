@@ -21,6 +21,7 @@ from homerl.agents.chat_format import OWN, USER, control_in, encode, format_of, 
 from homerl.agents.controls import rendered
 from homerl.play.messages import IM_END, IM_START, can_think, chat_template, is_ours, parse_reply, training_template
 
+TOOLS_REMEDY = "set model.tools to schemas, or choose a model that speaks ChatML"
 SILENT = "{%- set enable_thinking = false -%}"
 DATELESS = "{%- macro strftime_now(form) -%}1 Jan 2025{%- endmacro -%}"  # or a dialogue would be other tokens each day
 TOOLS = [
@@ -40,12 +41,12 @@ PROBES: tuple[list[Message], ...] = (
 )  # fmt: skip
 
 
-def choose_format(tokenizer: Any, source: str, own: bool = False) -> None:
+def choose_format(tokenizer: Any, source: str, own: bool = False, named: bool = False) -> None:
     """Give a tokenizer the template that it is trained with, and the end of a turn. `source` names the tokenizer.
 
     A template that homerl trained with stays; an exported one gets its marks of training back. With `own`, any other stays,
-    too, since a model that homerl did not train is best asked as its makers ask it. Raises `InputError` if there is no
-    template that the tokenizer could be trained with.
+    too, since a model that homerl did not train is best asked as its makers ask it. If tools are `named`, ChatML shows their
+    names alone. Raises `InputError` if there is no template that the tokenizer could be trained with.
     """
     chatml = IM_END in tokenizer.get_added_vocab()
     template = tokenizer.get_chat_template(tools=TOOLS) if tokenizer.chat_template else ""  # of several, that for tools
@@ -59,8 +60,10 @@ def choose_format(tokenizer: Any, source: str, own: bool = False) -> None:
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     if is_ours(template):
         tokenizer.chat_template = training_template(template)
+    elif named and not chatml:
+        raise InputError(f"its tokenizer has no {IM_END}, and only ChatML shows names of tools alone", source, TOOLS_REMEDY)
     elif chatml and not (own and template):
-        tokenizer.chat_template = chat_template(silent=can_think(template))
+        tokenizer.chat_template = chat_template(silent=can_think(template), named=named)
     elif not (own and template):
         for candidate in _candidates(tokenizer, template):
             tokenizer.chat_template = candidate

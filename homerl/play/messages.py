@@ -25,6 +25,7 @@ MARK = "homerl's training chat template"  # the first words of the template
 NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
 THOUGHT = "reasoning_content"  # the key of a message under which servers tell a thought: kept, and told to nobody
 JSON_ANSWERS = "json_answers"  # in `Situation.protocol`: words may be JSON
+NAMED = {"signatures, as JSON, one a line": "names, one a line", "(tool | tojson)": "tool.function.name"}  # in templates
 TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
 PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
@@ -145,14 +146,17 @@ def _statement(sentence: str) -> str:
 
 
 @lru_cache
-def chat_template(show_tools: bool = True, silent: bool = False) -> str:
-    """homerl's training template. A model made from scratch for one toolset may leave the tool schemas out of the prompt.
+def chat_template(show_tools: bool = True, silent: bool = False, named: bool = False) -> str:
+    """homerl's training template. A model that is trained for one toolset may do without the tools' schemas: it is shown their
+    names alone if they are `named`, or nothing of them.
 
     A model that can think is `silent`: each of its messages begins after an empty thought, as its own template has it where
     thinking is switched off (Qwen3). The thought is part of the prompt and is not trained on.
     """
     text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
     text = text.replace("SHOW_TOOLS", "true" if show_tools else "false")
+    for schema, name in NAMED.items() if named else ():
+        text = text.replace(schema, name)
     return text.replace("assistant\\n'", f"assistant\\n{NO_THOUGHT}'") if silent else text
 
 
@@ -164,6 +168,11 @@ def shows_tools(template: str) -> bool:
 def is_ours(template: str) -> bool:
     """Whether a chat template is homerl's."""
     return MARK in template
+
+
+def names_tools(template: str) -> bool:
+    """Whether a template of homerl's shows the names of tools alone."""
+    return all(name in template for name in NAMED.values())
 
 
 def can_think(template: str) -> bool:

@@ -7,7 +7,7 @@ JSON writes otherwise: no spaces, and `<`, `>` and `&` escaped. Ollama's parser 
 
 from __future__ import annotations
 
-from homerl.play.messages import IM_END, is_silent, shows_tools
+from homerl.play.messages import IM_END, NAMED, is_silent, names_tools, shows_tools
 
 MOST_CONTEXT = 16_384  # tokens; Ollama's own default cuts a home's prompt off without a word
 TOOLS = """
@@ -63,6 +63,9 @@ def modelfile(gguf: str, template: str, context: int) -> str:
 def go_template(template: str) -> str:
     """homerl's chat template in Go's syntax; `template` tells whether it shows the tools."""
     shown = TOOLS if shows_tools(template) else ""
+    if names_tools(template):
+        signatures, names = next(iter(NAMED.items()))
+        shown = shown.replace(signatures, names).replace("{{ . }}", "{{ .Function.Name }}")
     text = TEMPLATE.replace("SHOWN", shown)
     opening = "<|im_start|>assistant\n"
     return text.replace(opening, f"{opening}<think>\n\n</think>\n\n") if is_silent(template) else text

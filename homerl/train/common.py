@@ -109,16 +109,16 @@ def prepare_scratch(recipe: SFTRecipe, rows: Dataset) -> str:
     return str(folder)
 
 
-def load_tokenizer(source: str, own: bool = False) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
-    With `own`, it keeps its own template if homerl did not train with it. Raises `InputError` if there is no template that
+    With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises `InputError` if there is no template that
     it could be trained with.
     """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
-    choose_format(tokenizer, source, own)
+    choose_format(tokenizer, source, own, named)
     return tokenizer
 
 

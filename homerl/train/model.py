@@ -30,6 +30,12 @@ class ModelSettings(Model):
     from_scratch: TinyConfig | None = Field(
         None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
     )
+    tools: Literal["schemas", "names"] = Field(
+        "schemas",
+        description="What a prompt in ChatML shows of the tools. Their `names` alone are for a model that is trained for few "
+        "toolsets, and learns what their tools take; each prompt is shorter by the schemas. A model that homerl trained keeps "
+        "what it was trained with.",
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "bfloat16", description="Number format of the weights. `float16` is for benchmarks alone."
     )
@@ -56,6 +62,11 @@ class ModelSettings(Model):
         None,
         description="Billions of parameters, for the estimate of memory where the model's files and name do not tell.",
     )
+
+    @property
+    def named(self) -> bool:
+        """Whether prompts show the names of tools alone."""
+        return self.tools == "names"
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelSettings:

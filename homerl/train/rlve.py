@@ -79,7 +79,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     """
     refuse_untrainable(recipe)
     source, settings = str(recipe.model.name), recipe.rlve
-    tokenizer = load_tokenizer(source)
+    tokenizer = load_tokenizer(source, named=recipe.model.named)
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         player = Player(

@@ -52,7 +52,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         )
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
-    tokenizer = load_tokenizer(source)
+    tokenizer = load_tokenizer(source, named=recipe.model.named)
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
         per_device_train_batch_size=settings.dialogues_per_update // world_size(),

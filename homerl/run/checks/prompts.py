@@ -130,7 +130,7 @@ def _tokenizer(recipe: Base, model: ModelSettings, opened: Sequence[Opened]) -> 
     if model.from_scratch is None:
         from homerl.train.common import load_tokenizer
 
-        return load_tokenizer(model.name or "", own=recipe.run == "bench")
+        return load_tokenizer(model.name or "", own=recipe.run == "bench", named=model.named)
     rows = [to_row(one.played) for one in opened if one.played]
     if not rows:
         raise ValueError("the expert has played nothing that it could be made from")

@@ -1,0 +1,1 @@
+"""Makes the folders of base models where the hub cannot be reached."""
