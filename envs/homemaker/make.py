@@ -26,12 +26,14 @@ from envs.homeenv.devices.physics import Moment, Outdoors
 from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
 from envs.homeenv.home import Home
+from envs.homeenv.plan.origin import Origin
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.coin import coin_names
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.own import Keep, anew, own_home, own_homes
+from envs.homemaker.titles import title_names
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import FileNames, Model, Shipped
 
@@ -46,6 +48,7 @@ SCALES: dict[Scale, tuple[Range, Range]] = {
 FURNISHING = (
     "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
     "different",
+    "titled",
 )  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
@@ -81,6 +84,14 @@ class HomeRecipe(Model):
         exclude_if=lambda coined: coined == 0,
         description="Share (0 to 1) of rooms and devices whose names are coined, anew for each home, so that an agent "
         "learns to copy names. For languages in Latin letters.",
+    )
+    titled: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda titled: titled == 0,
+        description="Share (0 to 1) of homes whose names are in title case, as in Home Assistant. In half of these, many "
+        "devices have whole names, with that of their room before their own. For languages in Latin letters.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
@@ -120,8 +131,9 @@ class HomeRecipe(Model):
 
     @model_validator(mode="after")
     def _can_be_coined(self) -> HomeRecipe:
-        if self.coined and not lexicon_of(self.language).home.isascii():
-            raise ValueError(f"`coined` makes words of Latin letters, which language '{self.language}' does not use")
+        if (self.coined or self.titled) and not lexicon_of(self.language).home.isascii():
+            given = "coined" if self.coined else "titled"
+            raise ValueError(f"`{given}` makes words of Latin letters, which language '{self.language}' does not use")
         return self
 
     @model_validator(mode="after")
@@ -199,7 +211,10 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
     if recipe.ids == "slug":
         furniture = slugged(furniture)
-    return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)))
+    origin = None
+    if recipe.titled and random.Random(f"titled {seed}").random() < recipe.titled:
+        layout, furniture, origin = title_names(layout, furniture, seed)
+    return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)), origin=origin)
 
 
 def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
@@ -220,12 +235,13 @@ def _build(
     rng: random.Random,
     given: dict[str, Values] | None = None,
     forecast: Sequence[tuple[int, float, float, float]] = (),
+    origin: Origin | None = None,
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
     spoken_to = entrance(devices, shipped_priors(), rng)
     clock = calendar.timegm(sky.when.timetuple())
     moments = [Moment(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
-    return Home.build(rooms, devices, state, clock, spoken_to, moments)
+    return Home.build(rooms, devices, state, clock, spoken_to, moments, origin=origin)
 
 
 def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:

@@ -1,7 +1,7 @@
 """How sentences are written: letter case, the final mark, and whether they are short.
 
 Invariants: writing changes letter case and the final mark only, never a word; `bare` undoes both, so a sentence and its
-written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case.
+written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case but in `small` sentences.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class Writing(Model):
     lowered: float = Field(
         0.0, ge=0, le=1, description="Share of sentences without capital letters, but for names; beside `capitalised`."
     )
+    small: float = Field(
+        0.0, ge=0, le=1, exclude_if=lambda small: small == 0,
+        description="Share of sentences without any capital letter, not even in names; beside `capitalised` and `lowered`.",
+    )  # fmt: skip
     punctuated: float = Field(0.0, ge=0, le=1, description="Share of sentences that end in a full stop or question mark.")
     short: float = Field(
         0.0, ge=0, le=1, description="Share of sentences in short frames, such as `kitchen light off`, where there are any."
@@ -32,8 +36,8 @@ class Writing(Model):
 
     @model_validator(mode="after")
     def _one_case_each(self) -> Writing:
-        if self.capitalised + self.lowered > 1:
-            raise ValueError("capitalised and lowered: their sum should be at most 1, for a sentence has one of the two")
+        if self.capitalised + self.lowered + self.small > 1:
+            raise ValueError("capitalised, lowered, small: their sum should be at most 1, for a sentence has one of them")
         return self
 
 
@@ -42,13 +46,15 @@ AS_IT_IS = Writing()
 
 def write(text: str, writing: Writing, grammar: Grammar, names: Iterable[str], rng: random.Random) -> str:
     """The sentence in a drawn case and with or without a final mark."""
-    if not (writing.capitalised or writing.lowered or writing.punctuated):
+    if not (writing.capitalised or writing.lowered or writing.small or writing.punctuated):
         return text
     drawn = rng.random()
     if drawn < writing.capitalised:
         text = capitalised(text, grammar)
     elif drawn < writing.capitalised + writing.lowered:
         text = lowered(text, names)
+    elif drawn < writing.capitalised + writing.lowered + writing.small:
+        text = text.lower()
     return punctuated(text, grammar) if rng.random() < writing.punctuated else text
 
 

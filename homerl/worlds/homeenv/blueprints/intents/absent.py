@@ -44,7 +44,7 @@ def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     """Whether nothing of the kind is there, and no name has its word."""
     scope = Target((), kind, rooms=(room,) if room else ())
-    names = (device.name for device in home.plan.devices if room in (None, device.room))
+    names = (device.name.lower() for device in home.plan.devices if room in (None, device.room))
     return not denotes(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
 
 
