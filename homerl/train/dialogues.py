@@ -58,6 +58,12 @@ def load_dialogues(data: str) -> Dataset:
     return rows.map(with_unlearnt, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
 
 
+def prompts_in(rows: Any) -> list[str]:
+    """The system prompt of each dialogue; empty where it has none."""
+    first = (row["messages"][0] for row in rows.select_columns("messages"))
+    return [message["content"] if message["role"] == "system" else "" for message in first]
+
+
 def with_unlearnt(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
     """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
 

@@ -57,6 +57,18 @@ class SFTSettings(OptimSettings):
         "before the dialogue began is never learnt.",
     )
     in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
+    dialogues_per_prompt: int = Field(
+        1,
+        ge=1,
+        description="Most dialogues of one home that an update takes together: their system prompts have at least half in "
+        "common, which is forwarded once for all of them. 1 draws each dialogue by itself.",
+    )
+
+    @model_validator(mode="after")
+    def _one_order(self) -> SFTSettings:
+        if self.in_order and self.dialogues_per_prompt > 1:
+            raise ValueError("`in_order` takes dialogues as they come: leave out `dialogues_per_prompt`")
+        return self
 
 
 class EngineKeys(Model):

@@ -6,16 +6,13 @@ uninterrupted one does. Difference from eq. 5: the policy does not see the goals
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import Module
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
@@ -29,10 +26,11 @@ from homerl.train.common import (
     prepare_scratch,
     with_kernels,
 )
-from homerl.train.dialogues import data_file, load_dialogues, refuse_unfit, tokenized
+from homerl.train.dialogues import data_file, load_dialogues, prompts_in, refuse_unfit, tokenized
 from homerl.train.packing.rows import IGNORE_INDEX, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainer
 from homerl.train.phases import TRAIN, Phases
+from homerl.train.rank_batches import RankBatches, RankBatchSampler, homes_of
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
 from homerl.train.sentinel import refuse_not_finite
@@ -63,12 +61,13 @@ def train_sft(recipe: SFTRecipe) -> Path:
     )
     dialogues = tokenized(rows, tokenizer, settings.loss_on, recipe.data)  # after the arguments, which let ranks meet
     refuse_unfit(dialogues, settings.max_length, str(data_file(recipe.data)))
+    together = settings.dialogues_per_prompt
+    homes = homes_of(prompts_in(rows)) if together > 1 else ()
+    lengths, each = list(dialogues["length"]), settings.dialogues_per_update
     with unsharded():
         trainer = PackedSFTTrainer(
             recipe,
-            RankBatches(
-                list(dialogues["length"]), settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order
-            ),
+            RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
             model=with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
@@ -151,54 +150,3 @@ def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
     targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORE_INDEX)
     end = int(targets[-1]) + 1 if len(targets) else 0
     return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
-
-
-@dataclass(frozen=True)
-class RankBatches:
-    """Which dialogues each process learns in each update: shuffled by seed and epoch, or as in the dataset (`in_order`).
-
-    An epoch has every dialogue once, so its last update may be smaller. `dialogues` is their number in one update.
-    """
-
-    lengths: Sequence[int]
-    dialogues: int
-    processes: int
-    seed: int
-    in_order: bool
-
-    def __len__(self) -> int:
-        """The number of updates in an epoch."""
-        return -(-len(self.lengths) // self.dialogues)
-
-    def of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
-        """Each update's dialogues, by process."""
-        order = list(range(len(self.lengths)))
-        if not self.in_order:
-            random.Random(f"dialogues {self.seed} {epoch}").shuffle(order)
-        for start in range(0, len(order), self.dialogues):
-            yield balanced(order[start : start + self.dialogues], self.lengths, self.processes)
-
-
-class RankBatchSampler(Sampler[list[int]]):
-    """The dialogues that a rank learns in each update of the epoch that `updates_done()` has got to."""
-
-    def __init__(self, rank_batches: RankBatches, rank: int, updates_done: Callable[[], int]) -> None:
-        self.rank_batches, self.rank, self.updates_done = rank_batches, rank, updates_done
-
-    def __len__(self) -> int:
-        return len(self.rank_batches)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for update in self.rank_batches.of_epoch(self.updates_done() // len(self.rank_batches)):
-            yield update[self.rank]
-
-
-def balanced(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[list[int]]:
-    """The members by process: each gets about as many of them, with about as many tokens. Some get none of a few."""
-    batches: list[list[int]] = [[] for _ in range(processes)]
-    longest_first = sorted(members, key=lambda i: (-lengths[i], i))
-    for start in range(0, len(longest_first), processes):
-        poorest = sorted(batches, key=lambda batch: sum(lengths[i] for i in batch))
-        for batch, member in zip(poorest, longest_first[start : start + processes], strict=False):
-            batch.append(member)
-    return batches

@@ -27,7 +27,8 @@ from homerl.train.memory import estimate
 from homerl.train.packing.rows import IGNORE_INDEX
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
-from homerl.train.sft import RankBatches, RankBatchSampler, balanced, token_sequence, train_sft
+from homerl.train.rank_batches import RankBatches, RankBatchSampler, balanced, homes_of
+from homerl.train.sft import token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 
@@ -286,8 +287,25 @@ def test_epochs_differ_and_one_that_is_resumed_is_the_same():
 
 def test_processes_get_as_many_dialogues_with_about_as_many_tokens():
     lengths = [(i * 37) % 100 + 1 for i in range(64)]
-    batches = np.array(lengths)[np.array(balanced(range(64), lengths, 8))]
+    batches = np.array(lengths)[np.array(balanced([[i] for i in range(64)], lengths, 8))]
     assert np.ptp(batches.sum(1)) < 0.05 * batches.sum(1).mean()
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=80), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2))
+def test_dialogues_of_a_home_are_learnt_together_by_one_process(homes, processes, together, epoch):
+    updates = list(RankBatches([1] * len(homes), 4 * together, processes, 1, False, homes, together).of_epoch(epoch))
+    assert sorted(itertools.chain(*itertools.chain(*updates))) == list(range(len(homes)))
+    batches = itertools.chain(*updates)
+    parts = [home for batch in batches for home, _ in itertools.groupby(batch, homes.__getitem__)]
+    whole = sum(-(-homes.count(home) // together) for home in set(homes))
+    assert len(parts) <= whole + len(updates), "but for the ends of updates no part is split"
+
+
+def test_prompts_of_a_home_are_told_from_those_of_others_whatever_follows_them():
+    homes = ["You run a home.\n" + "".join(f"- {name} lamp {i}\n" for i in range(20)) for name in ("blue", "red")]
+    prompts = [f"{home}It is {hour} o'clock." for hour in range(3) for home in homes]
+    first, second, *_ = found = homes_of(prompts)
+    assert first != second and found == [first, second] * 3
 
 
 def test_every_epoch_of_a_run_is_shuffled_anew(recipe, trainers, monkeypatch):

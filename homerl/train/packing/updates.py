@@ -65,7 +65,8 @@ class PackedUpdates:
     Once a `profiler` has measured a pass, its budget is taken.
 
     `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
-    have been enough, if each common beginning were forwarded once an update.
+    have been enough, if each common beginning were forwarded once an update. `trained` are those of all sequences, each
+    alone.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class PackedUpdates:
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = self.updates = self.halvings = 0
+        self.forwarded = self.unique = self.passes = self.updates = self.halvings = self.trained = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
@@ -122,9 +123,9 @@ class PackedUpdates:
         updates = max(1, self.updates)
         means = {
             "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": self.forwarded / updates,
-            "packing/passes": self.passes / updates,
+            "packing/passes": self.passes / updates, "packing/shared": self.trained / max(1, self.forwarded),
         }  # fmt: skip
-        self.forwarded = self.unique = self.passes = self.updates = 0
+        self.forwarded = self.unique = self.passes = self.updates = self.trained = 0
         return means
 
     @torch.no_grad()
@@ -200,6 +201,7 @@ class PackedUpdates:
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
         self.unique += unique
+        self.trained += sum(len(one.ids) - 1 for one in sequences if len(one.targets))
         self.passes += sum(tokens > 0 for *_, tokens in done)
         self.updates += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)

@@ -1,0 +1,100 @@
+"""Which dialogues SFT learns in each update, and in which process.
+
+Invariants: an epoch has every dialogue once, so its last update may be smaller; the order follows from seed and epoch alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+from torch.utils.data import Sampler
+
+ALIKE = 0.5  # share of a prompt that another begins with, if both are of one home
+
+
+@dataclass(frozen=True)
+class RankBatches:
+    """The dialogues of each process in each update: shuffled, or as in the dataset (`in_order`).
+
+    `dialogues` is their number in one update. With `homes`, the home of each dialogue, up to `together` of one home are
+    learnt by one process in one update.
+    """
+
+    lengths: Sequence[int]
+    dialogues: int
+    processes: int
+    seed: int
+    in_order: bool
+    homes: Sequence[Hashable] = ()
+    together: int = 1
+
+    def __len__(self) -> int:
+        """The number of updates in an epoch."""
+        return -(-len(self.lengths) // self.dialogues)
+
+    def of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
+        """Each update's dialogues, by process."""
+        order, rng = list(range(len(self.lengths))), random.Random(f"dialogues {self.seed} {epoch}")
+        if not self.in_order:
+            rng.shuffle(order)
+        home = self.homes.__getitem__ if self.together > 1 else lambda dialogue: dialogue
+        if self.together > 1:
+            order = gathered(order, home, self.together, rng)
+        for start in range(0, len(order), self.dialogues):
+            parts = [list(part) for _, part in groupby(order[start : start + self.dialogues], home)]
+            yield balanced(parts, self.lengths, self.processes)
+
+
+class RankBatchSampler(Sampler[list[int]]):
+    """The dialogues that a rank learns in each update of the epoch that `updates_done()` has got to."""
+
+    def __init__(self, rank_batches: RankBatches, rank: int, updates_done: Callable[[], int]) -> None:
+        self.rank_batches, self.rank, self.updates_done = rank_batches, rank, updates_done
+
+    def __len__(self) -> int:
+        return len(self.rank_batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for update in self.rank_batches.of_epoch(self.updates_done() // len(self.rank_batches)):
+            yield update[self.rank]
+
+
+def gathered(order: Iterable[int], home: Callable[[int], Hashable], together: int, rng: random.Random) -> list[int]:
+    """The order with up to `together` dialogues of a home one after the other, and such parts in random order."""
+    by_home: dict[Hashable, list[int]] = {}
+    for dialogue in order:
+        by_home.setdefault(home(dialogue), []).append(dialogue)
+    parts = [part for members in by_home.values() for part in pieces(members, together)]
+    rng.shuffle(parts)
+    return [*chain.from_iterable(parts)]
+
+
+def pieces(members: Sequence[int], most: int) -> list[Sequence[int]]:
+    """The members in runs of at most so many."""
+    return [members[start : start + most] for start in range(0, len(members), most)]
+
+
+def homes_of(prompts: Sequence[str]) -> list[int]:
+    """A number for each prompt, the same for those of one home: in lexical order, each begins with half of the next one."""
+    numbers, before, number = [0] * len(prompts), "", 0
+    for at in sorted(range(len(prompts)), key=prompts.__getitem__):
+        shared = len(os.path.commonprefix([before, prompts[at]]))
+        number += shared < ALIKE * max(len(before), len(prompts[at]))
+        numbers[at], before = number, prompts[at]
+    return numbers
+
+
+def balanced(parts: Iterable[Sequence[int]], lengths: Sequence[int], processes: int) -> list[list[int]]:
+    """The dialogues by process, with each part in one: each gets about as many parts, with about as many tokens."""
+    batches: list[list[int]] = [[] for _ in range(processes)]
+    tokens = [0] * processes
+    longest_first = sorted(parts, key=lambda part: (-sum(lengths[i] for i in part), part))
+    for round_ in pieces(longest_first, processes):
+        for batch, part in zip(sorted(range(processes), key=tokens.__getitem__), round_, strict=False):
+            batches[batch] += part
+            tokens[batch] += sum(lengths[i] for i in part)
+    return batches
