@@ -17,6 +17,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
+from homerl.agents.chat_choice import TOOLS
 from homerl.agents.chat_format import encode, render_new
 from homerl.agents.guest import GuestAgent, agents_with, prompt_of
 from homerl.agents.policy import PolicyAgent, Sample, TokenLedger
@@ -257,6 +258,27 @@ def test_a_guest_that_gives_one_answer_is_told_of_no_tools(tokenizer, one_answer
 def test_a_model_that_homerl_trained_is_asked_as_it_was_trained(tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     assert isinstance(agents_with(Script(tokenizer, "hi"), load_tokenizer(str(tmp_path), own=True))(), PolicyAgent)
+
+
+def test_a_prompt_may_show_the_names_of_tools_alone(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
+    named = load_tokenizer(str(tmp_path), named=True)
+    assert named.chat_template == chat_template(named=True) == load_again(named, tmp_path).chat_template
+    text = named.apply_chat_template([{"role": "system", "content": "You run a home."}], tools=TOOLS, tokenize=False)
+    assert "<tools>\nset_lamp\n</tools>" in text and "Sets a lamp" not in text and "JSON object" in text
+
+
+def load_again(tokenizer, folder):
+    tokenizer.save_pretrained(folder)
+    return load_tokenizer(str(folder))
+
+
+def test_names_of_tools_alone_need_chatml(tmp_path):
+    plain = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token="</s>")
+    plain.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"only ChatML shows names of tools alone"):
+        load_tokenizer(str(tmp_path), named=True)
 
 
 def test_a_template_of_ours_stays_as_it_was_saved(tokenizer, tmp_path):

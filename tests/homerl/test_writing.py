@@ -81,6 +81,12 @@ def test_questions_are_told_from_wishes(language, text, asked):
     assert asks(text, grammar(language)) == asked
 
 
+def test_small_sentences_have_no_capital_even_in_names():
+    rng = random.Random(0)
+    assert write("turn on the Bed Light", Writing(small=1), grammar("en"), ["Bed Light"], rng) == "turn on the bed light"
+    assert write("turn on the Bed Light", Writing(lowered=1), grammar("en"), ["Bed Light"], rng) == "turn on the Bed Light"
+
+
 def test_two_cases_at_once_are_refused():
     with pytest.raises(ValueError, match="their sum should be at most 1"):
         Writing(capitalised=0.6, lowered=0.6)

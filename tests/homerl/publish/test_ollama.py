@@ -29,10 +29,10 @@ def parsed(message: dict) -> dict:
     return {**message, "tool_calls": functions}
 
 
-@pytest.mark.parametrize(("shown", "silent"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(("shown", "silent", "named"), [(True, False, False), (False, False, False), (True, True, False), (True, False, True)])
 @pytest.mark.skipif(shutil.which("go") is None, reason="scripts/check_gguf brings Go")
-def test_go_writes_what_jinja_writes(shown: bool, silent: bool, tmp_path: Path):
-    (tmp_path / "template").write_text(go_template(chat_template(shown, silent)))
+def test_go_writes_what_jinja_writes(shown: bool, silent: bool, named: bool, tmp_path: Path):
+    (tmp_path / "template").write_text(go_template(chat_template(shown, silent, named)))
     dialogues = [
         {"Messages": [parsed(message) for message in dialogue], "Tools": tools}
         for dialogue in (DIALOGUE, *prompts())
@@ -44,7 +44,7 @@ def test_go_writes_what_jinja_writes(shown: bool, silent: bool, tmp_path: Path):
     tag, *texts = json.loads(done.stdout)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = go_json
-    template = environment.from_string(plain_template(chat_template(shown, silent)))
+    template = environment.from_string(plain_template(chat_template(shown, silent, named)))
     assert texts == [
         template.render(messages=each["Messages"], tools=each["Tools"], add_generation_prompt=True) for each in dialogues
     ]
