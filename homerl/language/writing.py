@@ -1,7 +1,8 @@
 """How sentences are written: letter case, the final mark, and whether they are short.
 
 Invariants: writing changes letter case and the final mark only, never a word; `bare` undoes both, so a sentence and its
-written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case but in `small` sentences.
+written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case but
+in `small` sentences.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ def _statement(sentence: str) -> str:
 
 @lru_cache
 def chat_template(show_tools: bool = True, silent: bool = False, named: bool = False) -> str:
-    """homerl's training template. A model that is trained for one toolset may do without the tools' schemas: it is shown their
-    names alone if they are `named`, or nothing of them.
+    """homerl's training template. A model that is trained for few toolsets may do without the tools' schemas: it is shown
+    their names alone if they are `named`, or nothing of them.
 
     A model that can think is `silent`: each of its messages begins after an empty thought, as its own template has it where
     thinking is switched off (Qwen3). The thought is part of the prompt and is not trained on.

@@ -7,11 +7,12 @@ imports torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from envs.model import Model
+from homerl.recipe.machine import CPU
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
 
@@ -50,7 +51,9 @@ class Base(Model):
         description="Number of processes that `flywheel` starts for each stage of training, or of workers of `synth`; null "
         "is one a GPU (with `cpu`: one) in training, one a core in `synth`.",
     )
-    cpu: bool = Field(False, description="Whether models run on the CPU, even where there is a GPU.")
+    cpu: Annotated[bool, *CPU] = Field(
+        False, description="Whether models run on the CPU, even where there is a GPU; `auto` does so where there is none."
+    )
     wandb: WandbSettings = Field(WandbSettings(), description="Monitoring with Weights & Biases.")
     report_to: tuple[Literal["wandb", "trackio", "tensorboard"], ...] = Field(
         ("wandb",), description="Where metrics go besides `metrics.jsonl`, which is always written."

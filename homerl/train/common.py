@@ -112,8 +112,8 @@ def prepare_scratch(recipe: SFTRecipe, rows: Dataset) -> str:
 def load_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
-    With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises `InputError` if there is no template that
-    it could be trained with.
+    With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises
+    `InputError` if there is no template that it could be trained with.
     """
     from transformers import AutoTokenizer
 

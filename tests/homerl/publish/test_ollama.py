@@ -29,7 +29,9 @@ def parsed(message: dict) -> dict:
     return {**message, "tool_calls": functions}
 
 
-@pytest.mark.parametrize(("shown", "silent", "named"), [(True, False, False), (False, False, False), (True, True, False), (True, False, True)])
+@pytest.mark.parametrize(
+    ("shown", "silent", "named"), [(True, False, False), (False, False, False), (True, True, False), (True, False, True)]
+)
 @pytest.mark.skipif(shutil.which("go") is None, reason="scripts/check_gguf brings Go")
 def test_go_writes_what_jinja_writes(shown: bool, silent: bool, named: bool, tmp_path: Path):
     (tmp_path / "template").write_text(go_template(chat_template(shown, silent, named)))

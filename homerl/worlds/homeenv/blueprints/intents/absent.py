@@ -1,4 +1,4 @@
-"""Requests for a device that is not there: "switch on the fan" where there is none, in the home or in the room that is named.
+"""Requests for a device that is not there: "switch on the fan" where the home has none, or the room that is named.
 
 Invariants: nothing in the home could be taken for the device, and nothing may change; the answer is that there is none.
 """
