@@ -67,7 +67,7 @@ def gathered(order: Iterable[int], home: Callable[[int], Hashable], together: in
     by_home: dict[Hashable, list[int]] = {}
     for dialogue in order:
         by_home.setdefault(home(dialogue), []).append(dialogue)
-    parts = [part for members in by_home.values() for part in pieces(members, together)]
+    parts = [part for members in by_home.values() for part in pieces(members, even(len(members), together))]
     rng.shuffle(parts)
     return [*chain.from_iterable(parts)]
 
@@ -75,6 +75,11 @@ def gathered(order: Iterable[int], home: Callable[[int], Hashable], together: in
 def pieces(members: Sequence[int], most: int) -> list[Sequence[int]]:
     """The members in runs of at most so many."""
     return [members[start : start + most] for start in range(0, len(members), most)]
+
+
+def even(count: int, most: int) -> int:
+    """The size of as few parts as `most` allows, if all but the last are as large: 7 for 13 of at most 8."""
+    return -(-count // -(-count // most))
 
 
 def homes_of(prompts: Sequence[str]) -> list[int]:
