@@ -25,9 +25,9 @@ from homerl.train import sft
 from homerl.train.dialogues import learnt_labels, load_dialogues, processes_for, tokenized
 from homerl.train.memory import estimate
 from homerl.train.packing.rows import IGNORE_INDEX
+from homerl.train.rank_batches import RankBatches, RankBatchSampler, balanced, homes_of
 from homerl.train.recipe import SFTRecipe
 from homerl.train.sentinel import SignalLost
-from homerl.train.rank_batches import RankBatches, RankBatchSampler, balanced, homes_of
 from homerl.train.sft import token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
