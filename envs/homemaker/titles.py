@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from envs.homeenv.devices import Device
-from envs.homeenv.origin import Link, Origin
-from envs.homeenv.rooms import HOME, Room
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME, Room
+from envs.homeenv.plan.origin import Link, Origin
 
 CAPITALS = ("tv", "ac")  # words that are written in capitals
 WHOLE = 0.6  # share of devices with a whole name, in every second home

@@ -9,9 +9,11 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
+from typing import TypeVar
 
 from torch.utils.data import Sampler
 
+T = TypeVar("T")
 ALIKE = 0.5  # share of a prompt that another begins with, if both are of one home
 
 
@@ -72,7 +74,7 @@ def gathered(order: Iterable[int], home: Callable[[int], Hashable], together: in
     return [*chain.from_iterable(parts)]
 
 
-def pieces(members: Sequence[int], most: int) -> list[Sequence[int]]:
+def pieces(members: Sequence[T], most: int) -> list[Sequence[T]]:
     """The members in runs of at most so many."""
     return [members[start : start + most] for start in range(0, len(members), most)]
 

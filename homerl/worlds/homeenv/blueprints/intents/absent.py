@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
-from envs.homeenv.rooms import Room
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import OneOf
 from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled
