@@ -145,13 +145,8 @@ def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
     name, kinds = STEPS.get(past.service, (None, None))
     bounds = past.type.range if past.type else None
     numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool)
-    if (
-        name is None
-        or not numeric
-        or bounds is None
-        or (kinds and device_kind(past.device, past.part) not in kinds)
-        or not ask.first
-    ):
+    other = kinds and device_kind(past.device, past.part) not in kinds
+    if name is None or not numeric or bounds is None or other or not ask.first:
         return None
     up, (low, high) = rng.random() < 0.5, bounds
     step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
