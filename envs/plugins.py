@@ -91,6 +91,8 @@ class _Late:
     name: str
 
     def __get__(self, owner: object, kind: type) -> Any:
+        if owner is None:  # the class itself is asked, as `ABCMeta` does while it makes it
+            return self
         return attrgetter(self.name)(importlib.import_module(self.module))
 
 

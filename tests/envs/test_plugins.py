@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from envs.documents import InputError
-from envs.plugins import VARIABLES, added_folders, discover, folder_variables
+from envs.plugins import VARIABLES, added_folders, discover, folder_variables, late
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = """
@@ -109,3 +110,19 @@ def test_a_broken_file_of_each_kind_ends_in_one_message(variable, command, tmp_p
     done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert f"{tmp_path}/broken.py:1: the file cannot be imported: ModuleNotFoundError" in " ".join(done.stderr.split())
+
+
+def test_a_late_member_is_imported_when_it_is_asked_for_and_not_before():
+    class Shelf(ABC):
+        @abstractmethod
+        def weigh(self, text):
+            """Needed."""
+
+    class Scale(Shelf):
+        weigh = late("json", "loads")
+        lost = late("no.such.module", "thing")
+        kind = late("decimal", "Decimal.from_float")
+
+    assert Scale().weigh("[1]") == [1] and Scale().kind(0.5) == 0.5
+    with pytest.raises(ModuleNotFoundError):
+        _ = Scale().lost
