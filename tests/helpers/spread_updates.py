@@ -69,7 +69,7 @@ def sampled(rank: int, ranks: int) -> tuple[SampledTokens, dict[str, torch.Tenso
     advantages, logps, old, reference = np.concatenate([numbers[i] for i in mine], axis=1)
     sequences = tuple(one for i in mine for one in every[i])
     starts, zeros = np.cumsum([0, *(len(one.targets) for one in sequences)]), np.zeros(len(logps), int)
-    known = {"old": torch.tensor(old).float(), "reference": torch.tensor(reference).float()}
+    known = {"old_logps": torch.tensor(old).float(), "reference_logps": torch.tensor(reference).float()}
     return SampledTokens(sequences, starts, advantages, logps, zeros), known, count
 
 

@@ -487,7 +487,7 @@ def short_of_memory(model, above: int, error: str = "CUDA out of memory. Tried")
         asked.append((rows, new))
         torch.rand(3)  # what a pass may draw before it fails
         if held + rows * new > above:
-            raise RuntimeError(f"{error} to allocate {held + rows * new} GiB.")
+            raise torch.OutOfMemoryError(f"{error} to allocate {held + rows * new} GiB.")
 
     short.register_forward_pre_hook(check, with_kwargs=True)
     return short, asked
