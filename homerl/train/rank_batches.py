@@ -5,6 +5,7 @@ Invariants: an epoch has every dialogue once, so its last update may be smaller;
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -85,18 +86,15 @@ def even(count: int, most: int) -> int:
 
 
 def homes_of(prompts: Sequence[str]) -> list[int]:
-    """A number for each prompt, the same for those of one home: in lexical order, each begins with half of the next one."""
+    """A number for each prompt, the same for those of one home: in lexical order, the longer of two neighbours shares half of
+    itself with the other, from its beginning.
+    """
     numbers, before, number = [0] * len(prompts), "", 0
     for at in sorted(range(len(prompts)), key=prompts.__getitem__):
-        shared = common(before, prompts[at])
-        number += shared < ALIKE * max(len(before), len(prompts[at]))
+        half = math.ceil(ALIKE * max(len(before), len(prompts[at])))
+        number += before[:half] != prompts[at][:half]
         numbers[at], before = number, prompts[at]
     return numbers
-
-
-def common(one: str, other: str) -> int:
-    """The number of signs that two texts begin with in common."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def balanced(parts: Iterable[Sequence[int]], lengths: Sequence[int], processes: int) -> list[list[int]]:
