@@ -86,8 +86,8 @@ def even(count: int, most: int) -> int:
 
 
 def homes_of(prompts: Sequence[str]) -> list[int]:
-    """A number for each prompt, the same for those of one home: in lexical order, the longer of two neighbours shares half of
-    itself with the other, from its beginning.
+    """A number for each prompt, the same for those of one home: two neighbours in lexical order whose common beginning is
+    half of the longer one.
     """
     numbers, before, number = [0] * len(prompts), "", 0
     for at in sorted(range(len(prompts)), key=prompts.__getitem__):
