@@ -1,4 +1,4 @@
-"""Writes a report's figures as Markdown into docs/gpu.md, between two markers. The rest of the page is written by hand.
+"""Writes a report's figures as Markdown into docs/results/gpu.md, between two markers. The rest is written by hand.
 
 Invariants: the same report gives the same text; a part that was not measured or failed is named with that; nothing is
 rounded to more digits than the measurement repeats.
@@ -13,7 +13,7 @@ from typing import Any
 
 from gpu.breakdown import GROUPS
 
-PAGE = "docs/gpu.md"
+PAGE = "docs/results/gpu.md"
 BEGIN, END = "<!-- measured: written by scripts/gpu_report -->", "<!-- /measured -->"
 TRAINING = ("sft_8b_lora", "sft_4b", "rlve_8b_lora")
 GENERATION = ("generate_transformers", "generate_continuous", "generate_vllm")

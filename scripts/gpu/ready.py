@@ -1,7 +1,7 @@
 """Makes a GPU machine without network ready, measures, and gathers what came out. It needs nothing but Python until then.
 
-Invariants: nothing is written outside the folders named on the command line, except docs/gpu.md; nothing is measured before
-all checks passed; each check that fails says what to do.
+Invariants: nothing is written outside the folders named on the command line, except docs/results/gpu.md; nothing is
+measured before all checks passed; each check that fails says what to do.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def measure(asked: argparse.Namespace, overrides: list[str], variables: Mapping[
     """Run the report and leave its JSON, the page, the logs and traces in the folder of results; return its exit status."""
     work = asked.out.absolute()
     work.mkdir(parents=True, exist_ok=True)
-    page, report = ROOT / "docs/gpu.md", asked.site.absolute() / "report" / "gpu_report.json"
+    page, report = ROOT / "docs/results/gpu.md", asked.site.absolute() / "report" / "gpu_report.json"
     report.parent.mkdir(exist_ok=True)
     if asked.tiny:  # figures of a CPU stay out of the page
         page = Path(shutil.copy(page, work / page.name))

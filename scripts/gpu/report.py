@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures homerl on one GPU; see the head of scripts/gpu_report.")
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_report.json"))
-    parser.add_argument("--page", type=Path, help="page to write the results to; docs/gpu.md unless --tiny is given")
+    parser.add_argument("--page", type=Path, help="page to write the results to; docs/results/gpu.md unless --tiny is given")
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} within 9 minutes, without TRL's sides")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
     parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")

@@ -1,6 +1,6 @@
 """Speed, measured and never asserted. Run with: scripts/benchmark
 
-Each figure of docs/measurements.md under "Speed" comes from here. In the default tests every benchmark runs once, so that
+Each figure of docs/results/speed.md under "Operations" comes from here. In the default tests every benchmark runs once, so that
 it keeps working.
 """
 

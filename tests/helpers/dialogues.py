@@ -2,7 +2,7 @@
 
 `python tests/helpers/dialogues.py FILE` writes the sample (`tests/homerl/dialogues.jsonl`), and
 `python tests/helpers/dialogues.py detect 300` prints precision and recall of the rules in `homerl/users/signs.py` on
-held-out sentences, as docs/users.md shows them.
+held-out sentences, as docs/results/users.md shows them.
 
 Invariant: the same seeds give the same bytes.
 """

@@ -94,7 +94,7 @@ class Beside:
         self.ratios.measured[self.name] = ratio(operation)
 
     def pedantic(self, operation: Callable[[], Any], **_: Any) -> None:
-        """Measure the operation. The rounds are ignored: a ratio needs fewer than a figure of docs/measurements.md."""
+        """Measure the operation. The rounds are ignored: a ratio needs fewer than a figure of docs/results/speed.md."""
         self(operation)
 
 

@@ -273,4 +273,4 @@ def test_one_command_checks_measures_and_leaves_the_results(site, tmp_path):
     found = json.loads((tmp_path / "out/gpu_report.json").read_text())
     assert found["generate_transformers"]["tokens_per_second"] > 0
     assert "| transformers |" in (tmp_path / "out/gpu.md").read_text()
-    assert "| transformers |" not in (ROOT / "docs/gpu.md").read_text().split("## The baseline")[0]
+    assert "| transformers |" not in (ROOT / "docs/results/gpu.md").read_text().split("## The baseline")[0]

@@ -392,7 +392,7 @@ def test_a_page_without_a_place_for_results_is_refused(tmp_path):
 
 
 def test_the_page_of_this_repository_has_a_place_for_results():
-    text = (ROOT / "docs/gpu.md").read_text("utf-8")
+    text = (ROOT / "docs/results/gpu.md").read_text("utf-8")
     assert text.index(BEGIN) < text.index(END) < text.index("## The baseline")
     assert text_of(ABOUT).count("|") == 0, "a report without figures has no empty tables"
 
