@@ -2,6 +2,9 @@
 
 A device's attributes depend on one another in ways that no order fits: a mode is refused while a machine runs, power that is
 switched off takes a level with it. So plans are tried in forks of the home, the usual one first, until one meets the goal.
+It does not look for a blind that is on its way, for what the mode of a washer has set beside itself, nor for goals that only
+hold at different times. In strict mode the released program forbids some episodes: the channel commands of a loaded TV fail,
+and an assert on a channel's number is never true.
 
 Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
