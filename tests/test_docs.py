@@ -75,6 +75,7 @@ NOT_RUN = {
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
     "docs/training.md": {
         "accelerate launch": GPU,
+        "homerl compare": TRAINED,
         "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU,
         "scripts/gpu_report": GPU,
         "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/test_gpu_bundle.py makes a small bundle",

@@ -118,8 +118,8 @@ def test_the_page_of_rules_changes_only_in_its_drawing(tree: Path) -> None:
 def test_the_reference_describes_each_new_thing(tree: Path) -> None:
     page = (tree / "docs/reference.md").read_text("utf-8")
     for key in ("rewards.brevity", "rewards.max_calls", "rlve.rank_scale", "rlve.engine.prompts"):
-        assert f"\n| `{key}` | " in page
-    assert "`leaving`" in page and "or `switch`" in page and f", world {WORLD}\n" in page
+        assert f"\n- `{key}: " in page
+    assert "`leaving`" in page and "or `switch`" in page and f"\n### World {WORLD}\n" in page
 
 
 @pytest.mark.long

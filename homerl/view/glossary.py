@@ -16,11 +16,10 @@ from homerl.worlds.registry import worlds
 
 HEAD = """# Glossary
 
-The words of these pages and of the HTML reports, which show the short meanings as titles. `scripts/regenerate` writes this
-page (`homerl glossary`) from the metrics, and from `glossary.yaml` in `homerl/pages` and in the folder of each world. Begin
-with [your first hour](first_hour.md).
+The words of these pages and of the HTML reports, to look up. `scripts/regenerate` writes this page (`homerl glossary`) from
+the metrics, and from `glossary.yaml` in `homerl/pages` and in the folder of each world. Begin with
+[your first hour](first_hour.md).
 """
-COLUMNS = "| term | stands for | meaning |\n|---|---|---|\n"
 
 
 def glossary_of(world: WorldAdapter) -> Glossary:
@@ -37,7 +36,7 @@ def folder_of(world: WorldAdapter) -> Path:
 def page(known: Iterable[WorldAdapter] | None = None) -> str:
     """The page in Markdown."""
     known = worlds().values() if known is None else known
-    return HEAD + "".join(f"\n## {title}\n\n{COLUMNS}{''.join(_rows(terms))}" for title, terms in _sections(known))
+    return HEAD + "".join(f"\n## {title}\n\n{''.join(_lines(terms))}" for title, terms in _sections(known))
 
 
 def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, Term]]]:
@@ -49,6 +48,6 @@ def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str,
             yield f"Errors in {world.taxonomy}'s taxonomy", {key: Term("", name) for key, name in world.dimensions.items()}
 
 
-def _rows(terms: Mapping[str, Term]) -> Iterator[str]:
+def _lines(terms: Mapping[str, Term]) -> Iterator[str]:
     for term, said in terms.items():
-        yield f"| {term} | {said.name} | {said.means} |\n".replace("|  |", "| |")
+        yield f"- **{term}**{f' ({said.name})' if said.name and said.means else ''}: {said.means or said.name}\n"

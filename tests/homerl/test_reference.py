@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from envs.documents import InputError, read_yaml
 from homerl.manual.reference import anchor, find_sections, reference, said
 from homerl.manual.schema import PARTIAL, definitions, name_of, recipe_schema, refs, write_recipe_schema
+from homerl.recipe.base import Base
 from homerl.recipe.load import load
 from homerl.run.recipe import KINDS, load_recipe, recipe_data
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -57,22 +58,45 @@ def test_every_section_is_described_by_a_sentence(model: str) -> None:
     assert SENTENCE.fullmatch(said(definitions()[model]))
 
 
+def stands(key: str, text: str) -> bool:
+    return re.search(rf"^- `{re.escape(key)}[`:]", text, re.M) is not None
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_key_stands_on_the_page_by_its_path(kind: str) -> None:
-    page, sections = reference(), find_sections()
-    for model in (name_of(KINDS[kind]), *sections):
-        above = f"{sections[model].path}." if model in sections else ""
-        for key in definitions()[model]["properties"]:
-            assert f"\n| `{above}{key}` | " in page, (model, key)
+def test_a_kind_names_its_keys(kind: str) -> None:
+    (line,) = re.findall(rf"^- `{kind}`: .* Its keys: (.*)\.$", reference(), re.M)
+    keys = set(definitions()[name_of(KINDS[kind])]["properties"]) - {*Base.model_fields, "run"}
+    assert set(re.findall(r"`(\w+)`", line)) == keys
+
+
+@pytest.mark.parametrize("model", find_sections())
+def test_every_key_stands_once_in_its_section_or_in_one_that_this_links_to(model: str) -> None:
+    parts = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", reference(), flags=re.M)}
+    section = find_sections()[model]
+    own = parts[section.title]
+    others = [part for title, part in parts.items() if f"](#{anchor(title)})" in own and title.startswith("Keys of")]
+    for key in definitions()[model]["properties"]:
+        path = f"{section.path}.{key}".lstrip(".")
+        assert stands(path, own) + sum(stands(key, other) for other in others) == 1, (model, key)
+
+
+def test_sections_that_share_keys_say_their_own_defaults() -> None:
+    page = reference()
+    shared, rlve = page[page.index("### Keys of `sft` and `rlve`") :], page[page.index("\n### `rlve`\n") :]
+    assert "\n- `learning_rate: 1e-05`: " in shared and "with `learning_rate: 1e-06`." in rlve.split("\n\n")[1]
+
+
+def test_a_section_stands_once() -> None:
+    titles = re.findall(r"^#+ .*$", reference(), re.M)
+    assert len(set(titles)) == len(titles)
 
 
 def test_every_world_has_its_section_and_links_lead_to_headings() -> None:
     page = reference()
     titles = [line.lstrip("# ") for line in page.splitlines() if line.startswith("#")]
-    assert len(set(titles)) == len(titles)
     links = set(re.findall(r"\]\(#([^)]*)\)", page))
     assert links <= {anchor(title) for title in titles} and len(links) > 20
-    assert all(any(title.endswith(f", world {name}") for title in titles) for name in worlds())
+    assert all(f"World {name}" in titles for name in worlds())
 
 
 def test_the_families_that_the_reference_names_are_those_that_there_are() -> None:
