@@ -5,9 +5,11 @@ begins like a word that the agent knows and goes on in another way. Else an agen
 known from memory, and reads `kitchenette` as `kitchen`. For the same reason a coined word may come after known ones, and two
 may be joined: an agent that knows `power plug` alone reads `power outlet` as `power plug`.
 
-Invariants: the same seed gives the same names; a home's coined names differ, and no lexicon has them; a name is one or two
-words of lower case ASCII letters, each with a vowel. They stand alone (`velmo`, `hesk ralnd`), or in place of
-the first word of a name (`velmo bedroom`, `hesk-ralnd lamp`) or of its last word (`floor velmo`).
+Invariants:
+- The same seed gives the same names.
+- A home's coined names differ, and no lexicon has them.
+- A name is one or two words of lower case ASCII letters, each with a vowel. They stand alone (`velmo`, `hesk ralnd`), or in
+  place of the first word of a name (`velmo bedroom`, `hesk-ralnd lamp`) or of its last word (`floor velmo`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Sampling with transformers' `generate`: token ids in and out, with the log-probability of each sampled one.
 
-Invariants: equal prompts, weights and random state give equal samples; a batch keeps to its limits of prompts and tokens; no
-request is lost if memory runs out; importing this module imports no torch, since recipes are checked with engines that build
-on it.
+Invariants:
+- Equal prompts, weights and random state give equal samples.
+- A batch keeps to its limits of prompts and tokens.
+- No request is lost if memory runs out.
+- Importing this module imports no torch, since recipes are checked with engines that build on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The played episodes of a benchmark, in one append-only file.
 
-Invariants: a row is in the file completely or not at all (opening the file cuts off an incomplete last line); a killed
-process loses no row; of two rows with one index the later counts; memory holds only the positions of rows; a line that is
-no row of a journal is an `InputError` with its place.
+Invariants:
+- A row is in the file completely or not at all (opening the file cuts off an incomplete last line).
+- A killed process loses no row.
+- Of two rows with one index the later counts.
+- Memory holds only the positions of rows.
+- A line that is no row of a journal is an `InputError` with its place.
 """
 
 from __future__ import annotations

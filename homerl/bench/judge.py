@@ -4,9 +4,11 @@ The decision of a rule is final. For each intent, the judge gets the first answe
 answer was wrong. If the judge finds it right, and everything else that was asked for held at that moment, the episode
 succeeded. To report agreement, the judge also gets a sample of the cases that rules decided, answers and questions alike.
 
-Invariants: the judge sees the request, the truth and the answer, but not who gave it nor what the rules decided; a
-verdict is stored with everything it depends on, and is requested once; if the judge gives no verdict, its fault is stored
-in the verdict's place, and the episode is left out, like one that a server spoiled.
+Invariants:
+- The judge sees the request, the truth and the answer, but not who gave it nor what the rules decided.
+- A verdict is stored with everything it depends on, and is requested once.
+- If the judge gives no verdict, its fault is stored in the verdict's place, and the episode is left out, like one that a
+  server spoiled.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """Plays a suite with an agent, many episodes concurrently, resumable.
 
-Invariants: a played episode is in the journal as soon as it ends; it is never played again (but see `Pace.alike`), and
-never mistaken for one of another suite, setting or agent (`identity`); an episode that a server, user or world spoiled is
-retried in a fresh world, then marked, left out of the score, and played again by the next run; memory does not grow with
-the number of instances.
+Invariants:
+- A played episode is in the journal as soon as it ends.
+- It is never played again (but see `Pace.alike`), and never mistaken for one of another suite, setting or agent
+  (`identity`).
+- An episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the score, and
+  played again by the next run.
+- Memory does not grow with the number of instances.
 """
 
 from __future__ import annotations

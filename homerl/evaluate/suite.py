@@ -1,8 +1,10 @@
 """`homerl bench run`: plays a suite with a model in a setting.
 
-Invariants: a folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it; a
-run in a folder with results continues only if asked to; everything that a run depends on is written beside its results;
-options that do not fit are refused before a suite is built.
+Invariants:
+- A folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it.
+- A run in a folder with results continues only if asked to.
+- Everything that a run depends on is written beside its results.
+- Options that do not fit are refused before a suite is built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """`homerl audit-user`: checks whether a recipe's user is good enough to train with, with the scripted expert as agent.
 
-Invariants: the expert makes no mistakes, so failures are due to the user (or its servers); the expert knows the goals
-without being told, so whether the user talks about them is measured separately; the result is one JSON file; the
-thresholds are those of the recipe.
+Invariants:
+- The expert makes no mistakes, so failures are due to the user (or its servers).
+- The expert knows the goals without being told, so whether the user talks about them is measured separately.
+- The result is one JSON file.
+- The thresholds are those of the recipe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
 
-Invariants: only this process writes shards, atomically, in a folder of the recipe's digest; a complete shard is never
-rewritten, except if servers failed in it; the dataset is the shards in order, so its bytes depend neither on the number
-of workers nor on where a run was killed; workers end with the run; memory holds tens of shards.
+Invariants:
+- Only this process writes shards, atomically, in a folder of the recipe's digest.
+- A complete shard is never rewritten, except if servers failed in it.
+- The dataset is the shards in order, so its bytes depend neither on the number of workers nor on where a run was killed.
+- Workers end with the run.
+- Memory holds tens of shards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Makes one blueprint at a time: writes it, plays it by the recipe's strategy, and classifies the outcome.
 
-Invariants: the result for a blueprint is a pure function of recipe and index, if models give the same answer to the same
-request; if servers fail, the blueprint is started again from the beginning, and becomes an `infra_error` after the last
-attempt, never half a result; errors of servers are counted apart, in `transport`.
+Invariants:
+- The result for a blueprint is a pure function of recipe and index, if models give the same answer to the same request.
+- If servers fail, the blueprint is started again from the beginning, and becomes an `infra_error` after the last attempt,
+  never half a result.
+- Errors of servers are counted apart, in `transport`.
 """
 
 from __future__ import annotations

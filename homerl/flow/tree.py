@@ -1,8 +1,10 @@
 """The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
 
-Invariants: a node is a reusable prefix and never changes once it was entered; a candidate takes effect only at its
-first visit; siblings differ in effect, because a child with the effect of another is merged into it; a visited leaf is
-impassable, and so is a node whose children all are.
+Invariants:
+- A node is a reusable prefix and never changes once it was entered.
+- A candidate takes effect only at its first visit.
+- Siblings differ in effect, because a child with the effect of another is merged into it.
+- A visited leaf is impassable, and so is a node whose children all are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """A worker's part of a synthesis: it plays the blueprints of its shards concurrently, in one event loop.
 
-Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same
-answer to the same request); while blueprints are left, the allowed number of them is played, however long some take;
-the number of open shards is bounded, so memory does not grow with the number of shards; if asked for, shards are
-returned in order.
+Invariants:
+- A shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer to the same
+  request).
+- While blueprints are left, the allowed number of them is played, however long some take.
+- The number of open shards is bounded, so memory does not grow with the number of shards.
+- If asked for, shards are returned in order.
 """
 
 from __future__ import annotations

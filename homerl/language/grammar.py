@@ -5,10 +5,14 @@ rule's templates. A frame belongs to a key (such as `turn_on` or `complaint.dark
 a key are ordered by how usual they are: at temperature 1 the k-th frame has weight 1/k (Zipf's law), and at 0 only the
 first is drawn.
 
-Invariants: a draw is a pure function of its random generator; a language is one or more YAML files, and no key occurs
-twice in them; of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`,
-as a hash of their texts decides; a group of fewer than three frames is in both pools; words of a language are spaced in its
-sentences unless its frames are written in Chinese characters, and names of another script are set as its own words are.
+Invariants:
+- A draw is a pure function of its random generator.
+- A language is one or more YAML files, and no key occurs twice in them.
+- Of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`, as a hash
+  of their texts decides.
+- A group of fewer than three frames is in both pools.
+- Words of a language are spaced in its sentences unless its frames are written in Chinese characters, and names of another
+  script are set as its own words are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Find times of day, dates and weekdays in a text, in English and Chinese.
 
-Invariants: pure; a time without am or pm and with an hour of at most 12 may be either half of the day, so it is given as
-both, and 晚上 and "at night" go on after midnight; a date without a year has the year None.
+Invariants:
+- Pure.
+- A time without am or pm and with an hour of at most 12 may be either half of the day, so it is given as both, and 晚上 and
+  "at night" go on after midnight.
+- A date without a year has the year None.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Any OpenAI-compatible endpoint as an agent.
 
-Invariants: it is sent the dialogue, the tools and the images that tools name, and nothing else, none of its thoughts; its
-answer is not corrected, so malformed calls reach the world, which says what is wrong with them; errors of servers are
-`InfraError`s, never faults of the model; as many candidates come as were asked for, also from a server that gives one a
-request.
+Invariants:
+- It is sent the dialogue, the tools and the images that tools name, and nothing else, none of its thoughts.
+- Its answer is not corrected, so malformed calls reach the world, which says what is wrong with them.
+- Errors of servers are `InfraError`s, never faults of the model.
+- As many candidates come as were asked for, also from a server that gives one a request.
 """
 
 from __future__ import annotations

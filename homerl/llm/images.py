@@ -1,7 +1,9 @@
 """Images for a chat model that sees: what a tool's result names by a handle is sent as images.
 
-Invariants: messages in the dialogue keep their handles, and only what is sent has images; a message that calls tools is
-followed by all their results, and then by one message with the images; a request has at most `MOST` images, the latest.
+Invariants:
+- Messages in the dialogue keep their handles, and only what is sent has images.
+- A message that calls tools is followed by all their results, and then by one message with the images.
+- A request has at most `MOST` images, the latest.
 """
 
 from __future__ import annotations

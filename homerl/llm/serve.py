@@ -1,8 +1,10 @@
 """Runs a vLLM server for as long as a run, or `homerl serve-user`, needs it.
 
-Invariants: rank 0 starts and stops the server, the other ranks only wait; a server that already answers at the recipe's
-port with the recipe's model is used and not stopped; a server that does not answer in time, or ends by itself, is an
-error that shows the end of its log; no process remains, however the owner ends.
+Invariants:
+- Rank 0 starts and stops the server, the other ranks only wait.
+- A server that already answers at the recipe's port with the recipe's model is used and not stopped.
+- A server that does not answer in time, or ends by itself, is an error that shows the end of its log.
+- No process remains, however the owner ends.
 """
 
 from __future__ import annotations

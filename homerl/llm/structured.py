@@ -1,8 +1,11 @@
 """Structured answers: requested as JSON with a schema, parsed into a pydantic model, requested once more with the error.
 
-Invariants: what the model thinks is no part of its answer; an answer that cannot be parsed twice is `Unreadable`, a fault of
-the model; errors of servers are an `InfraError`; a schema that a server refuses is left out of later requests; the requests
-for one seed and text are the same in every process.
+Invariants:
+- What the model thinks is no part of its answer.
+- An answer that cannot be parsed twice is `Unreadable`, a fault of the model.
+- Errors of servers are an `InfraError`.
+- A schema that a server refuses is left out of later requests.
+- The requests for one seed and text are the same in every process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The JSON Schema of recipes, made from the models that check them, so that editors complete and explain keys.
 
-Invariants: it accepts every recipe that loads, if its values have the types in the reference; a recipe that extends
-another may leave out required keys; errors that only the complete recipe shows are left to `homerl check`. Its version
-is that of the format (`homerl: 1`), within which keys may be added.
+Invariants:
+- It accepts every recipe that loads, if its values have the types in the reference.
+- A recipe that extends another may leave out required keys.
+- Errors that only the complete recipe shows are left to `homerl check`. Its version is that of the format (`homerl: 1`),
+  within which keys may be added.
 """
 
 from __future__ import annotations

@@ -3,8 +3,11 @@
 A family is one line of `CALLS`: how it marks a call. What stands between the marks is read by `call_forms`, whichever family
 it is, since models mix the forms. A thought is one line of `THOUGHTS`.
 
-Invariants: `read` never raises; it takes time that grows with the length of the text; no mark of a table, and nothing
-between such marks, is in the words that it gives; it gives all calls of a text or, where one cannot be read, none.
+Invariants:
+- `read` never raises.
+- It takes time that grows with the length of the text.
+- No mark of a table, and nothing between such marks, is in the words that it gives.
+- It gives all calls of a text or, where one cannot be read, none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card; and GGUF.
 
-Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; it answered the
-example of its card, or the card says why not; the folder appears under its name as a whole or not at all; only content of
-that folder is uploaded.
+Invariants:
+- An exported model was loaded, is complete and finite, and its tokenizer can render a dialogue.
+- It answered the example of its card, or the card says why not.
+- The folder appears under its name as a whole or not at all.
+- Only content of that folder is uploaded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """A model's folder as one GGUF file, for llama.cpp and Ollama.
 
-Invariants: llama.cpp reads the weights, the vocabulary and the splitting of text exactly as transformers does, or the model
-is refused; the weights are converted one tensor at a time. The `gguf` package writes the file; llama.cpp's own converter
-is in no package, and it refuses tokenizers that it does not know by name.
+Invariants:
+- Llama.cpp reads the weights, the vocabulary and the splitting of text exactly as transformers does, or the model is
+  refused.
+- The weights are converted one tensor at a time. The `gguf` package writes the file.
+- Llama.cpp's own converter is in no package, and it refuses tokenizers that it does not know by name.
 """
 
 from __future__ import annotations

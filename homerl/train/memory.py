@@ -3,9 +3,11 @@
 A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/packing`), so its
 budget of tokens is found here too.
 
-Invariants: no network, and torch only where activations are counted; every part is listed, so that each can be checked;
-parts that are never needed at the same time (a sleeping sampler, the trainer's activations) are not added up. It is an
-estimate: `OVERHEAD` stands for fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
+Invariants:
+- No network, and torch only where activations are counted.
+- Every part is listed, so that each can be checked.
+- Parts that are never needed at the same time (a sleeping sampler, the trainer's activations) are not added up. It is an
+  estimate: `OVERHEAD` stands for fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
 """
 
 from __future__ import annotations

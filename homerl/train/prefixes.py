@@ -5,9 +5,10 @@ as the share of such groups fades, it starts from ever farther away. HomeFlow's 
 at the last turn of a finished dialogue. With a synthesis, groups begin at the nodes of MCTS-Flow's trees: a verified
 trajectory is a path through the tree of its blueprint, and each of its prefixes is a node.
 
-Invariants: all rollouts of a group begin at one and the same state, and the steps before it are context, never trained on;
-where a group begins is a function of the recipe, the seed and the group's number; only prefixes of dialogues that succeed
-within the run's own limits are taken, so the rest can be solved.
+Invariants:
+- All rollouts of a group begin at one and the same state, and the steps before it are context, never trained on.
+- Where a group begins is a function of the recipe, the seed and the group's number.
+- Only prefixes of dialogues that succeed within the run's own limits are taken, so the rest can be solved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
 
-Invariants: `prompt.py` decides what the model is told, and the world's persona what it must not say; the user gives up
-only after `patience` claims of success in a row without progress, so giving up counts against the agent; every other
-way to leave the role is a `UserError` with its reason; errors of servers are an `InfraError`.
+Invariants:
+- `prompt.py` decides what the model is told, and the world's persona what it must not say.
+- The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the
+  agent.
+- Every other way to leave the role is a `UserError` with its reason.
+- Errors of servers are an `InfraError`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Charts as inline SVG.
 
-Invariants: charts are pure functions of their figures, so equal data give equal bytes; all text is escaped; colours are
-CSS classes, so that a page's light and dark mode apply; a chart without data is empty. matplotlib's SVG would hold text as
-outlines and fixed colours, in 50 times the bytes.
+Invariants:
+- Charts are pure functions of their figures, so equal data give equal bytes.
+- All text is escaped.
+- Colours are CSS classes, so that a page's light and dark mode apply.
+- A chart without data is empty. matplotlib's SVG would hold text as outlines and fixed colours, in 50 times the bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
-Invariants: no module outside `worlds/` names a world; each optional part has a default, which suits a world whose agents
-make tool calls and whose goals can be checked; importing a world's package is cheap, because it loads its parts on first
-use.
+Invariants:
+- No module outside `worlds/` names a world.
+- Each optional part has a default, which suits a world whose agents make tool calls and whose goals can be checked.
+- Importing a world's package is cheap, because it loads its parts on first use.
 """
 
 from __future__ import annotations

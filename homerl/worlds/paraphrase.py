@@ -1,9 +1,11 @@
 """Paraphrases of queries by an LLM, used only if they certainly mean the same; each world defines how to check that.
 
-Invariants: a blueprint's goals, plan and clarifications never change; a paraphrase is one sentence of plain words, no
-copy, and of its blueprint's split; a paraphrase that fails a check is dropped and counted by reason, and the original
-stays; a server that fails raises an `InfraError`, it never makes a query stay as it is; the requests for one blueprint
-and query are the same in every process.
+Invariants:
+- A blueprint's goals, plan and clarifications never change.
+- A paraphrase is one sentence of plain words, no copy, and of its blueprint's split.
+- A paraphrase that fails a check is dropped and counted by reason, and the original stays.
+- A server that fails raises an `InfraError`, it never makes a query stay as it is.
+- The requests for one blueprint and query are the same in every process.
 """
 
 from __future__ import annotations

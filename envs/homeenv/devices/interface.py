@@ -4,10 +4,12 @@ The `code` of a service is a sequence of assignments to attributes of `self`. It
 `returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed: `service.py`
 compiles the code, and `spec.py` builds device specifications.
 
-Invariants: an attribute that counts seconds is an int from 0; one that moves has whole steps; at most one of `counts`,
-`moves`, `derived` and `measures` says how an attribute changes by itself; what moves stands still while it is null, and what
-measures is null until it is next measured; the default of an argument fits its type. The docstrings of the models are
-descriptions in docs/schemas.
+Invariants:
+- An attribute that counts seconds is an int from 0.
+- One that moves has whole steps.
+- At most one of `counts`, `moves`, `derived` and `measures` says how an attribute changes by itself.
+- What moves stands still while it is null, and what measures is null until it is next measured.
+- The default of an argument fits its type. The docstrings of the models are descriptions in docs/schemas.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The contract of a loss, which is defined completely in one file.
 
-Invariants: the loss of a token depends on its own rollout and on constants of the update, so no pass decides how it is
-weighted; the KL divergence, the entropy bonus and the importance ratio to another sampler are added to every loss alike
-(`homerl/train/objective.py`); importing a loss is cheap, and never imports torch.
+Invariants:
+- The loss of a token depends on its own rollout and on constants of the update, so no pass decides how it is weighted.
+- The KL divergence, the entropy bonus and the importance ratio to another sampler are added to every loss alike
+  (`homerl/train/objective.py`).
+- Importing a loss is cheap, and never imports torch.
 """
 
 from __future__ import annotations

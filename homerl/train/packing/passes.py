@@ -1,8 +1,11 @@
 """Splits the sequences of an update into passes: rows that are forwarded and backwarded one after the other.
 
-Invariants: every sequence is in one pass; a pass stays within the budget, unless one sequence alone exceeds it; among such
-splits it is the cheapest, so a common beginning is seldom forwarded twice; the largest pass comes first, so that it is the
-first one that could run out of memory. A row on a GPU is filled up to a multiple of `STEP` besides.
+Invariants:
+- Every sequence is in one pass.
+- A pass stays within the budget, unless one sequence alone exceeds it.
+- Among such splits it is the cheapest, so a common beginning is seldom forwarded twice.
+- The largest pass comes first, so that it is the first one that could run out of memory. A row on a GPU is filled up to a
+  multiple of `STEP` besides.
 """
 
 from __future__ import annotations

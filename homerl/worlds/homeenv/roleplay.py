@@ -5,9 +5,10 @@ filters its own dialogues. No home has checked the dialogues that are kept. To m
 are replayed in the household's home, and `TreeStats.grounded` counts the dialogues that the home confirms: no refusal, no
 error, and observations equal to the imagined ones.
 
-Invariants: no role sees goals, because there are none; a row has the imagined messages, and the steps of the
-replay; its blueprint has the final state of the replay as its goal, so Φ describes what was done and not what was
-wanted.
+Invariants:
+- No role sees goals, because there are none.
+- A row has the imagined messages, and the steps of the replay.
+- Its blueprint has the final state of the replay as its goal, so Φ describes what was done and not what was wanted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """A server that gives MCP clients (Model Context Protocol) a home to act in.
 
-Invariants: each session has its own fork of the home, in which calls run one after another; a client sees what an agent may
-know (tools, and rooms, names and ids of devices), and the tasks only if the server shows them; stdout carries the protocol
-alone.
+Invariants:
+- Each session has its own fork of the home, in which calls run one after another.
+- A client sees what an agent may know (tools, and rooms, names and ids of devices), and the tasks only if the server shows
+  them.
+- Stdout carries the protocol alone.
 """
 
 from __future__ import annotations

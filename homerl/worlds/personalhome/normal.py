@@ -3,8 +3,11 @@
 The paper prints no rules for `norm`. Ours: NFKC and case; dates as 2025-03-04 (--03-04 without a year, 2025-03 without a
 day); times as 18:30; numbers as digits; units by one name, durations in minutes; no articles, no punctuation.
 
-Invariants: all functions are pure; a text that is nothing but an article or punctuation stays as it is; a date that can
-be read in two ways, such as 3/4/2025, is left as it is; a unit that is not said is not added.
+Invariants:
+- All functions are pure.
+- A text that is nothing but an article or punctuation stays as it is.
+- A date that can be read in two ways, such as 3/4/2025, is left as it is.
+- A unit that is not said is not added.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """A benchmark in a person's own homes: tasks of every query type that the homes offer.
 
-Invariants: a suite is a pure function of its home files, toolset, prompt, seed and language, byte for byte; its sentences
-and frames are held out and no sentence occurs twice; every instance has passed the validity checks, and holds its home;
-rooms, devices and names are those of the files, which a policy may have been trained on.
+Invariants:
+- A suite is a pure function of its home files, toolset, prompt, seed and language, byte for byte.
+- Its sentences and frames are held out and no sentence occurs twice.
+- Every instance has passed the validity checks, and holds its home.
+- Rooms, devices and names are those of the files, which a policy may have been trained on.
 """
 
 from __future__ import annotations

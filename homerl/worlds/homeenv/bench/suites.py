@@ -1,8 +1,12 @@
 """SmartHome-Bench and SMH-Bench, as instances made from a seed.
 
-Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses
-held-out names, so it shares no home seed, name or sentence with training; its frames are held out from recipes of
-`frames: train`; every instance has passed the validity checks; the suite of the default seed is shipped with its checksum.
+Invariants:
+- A suite is a pure function of its seed, byte for byte.
+- Every instance belongs to the held-out split and uses held-out names, so it shares no home seed, name or sentence with
+  training.
+- Its frames are held out from recipes of `frames: train`.
+- Every instance has passed the validity checks.
+- The suite of the default seed is shipped with its checksum.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """What can be done in a home: single changes, each with its reference calls and its condition.
 
-Invariants: an action can be executed in the home that it was made for; its condition holds after its calls; values are
-ones that people say. Actions of `actions`, `propose` and `enact` change the home, and not only by turning a device on; one
-of `try_service` may change nothing.
+Invariants:
+- An action can be executed in the home that it was made for.
+- Its condition holds after its calls.
+- Values are ones that people say. Actions of `actions`, `propose` and `enact` change the home, and not only by turning a
+  device on.
+- One of `try_service` may change nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Wishes that are told other than at once: disclosed in parts, corrected, changed later, with an answer beside the point.
 
-Invariants: a pure function of (blueprint, behaviours); a blueprint in which no wish is changed is returned as it was; the
-changed blueprint passes the triple filter; its Φ and its devices are those of what is asked last, so a device that a change
-of mind leaves must end as it was; an utterance belongs to the blueprint's split.
+Invariants:
+- A pure function of (blueprint, behaviours).
+- A blueprint in which no wish is changed is returned as it was.
+- The changed blueprint passes the triple filter.
+- Its Φ and its devices are those of what is asked last, so a device that a change of mind leaves must end as it was.
+- An utterance belongs to the blueprint's split.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ on each task. A task that fails a filter is left out and counted by filter and r
 task is executable and within bounds. For consistency, the simulator checks that the plan meets the conditions and
 touches nothing else; then the model gives its verdict.
 
-Invariants: a blueprint passes the same filters as one of the scripted author, and its verdicts are stored with it; it
-contains no sentence and no name of the other split, and no spoken id or code; the same answers of the model give the
-same blueprint.
+Invariants:
+- A blueprint passes the same filters as one of the scripted author, and its verdicts are stored with it.
+- It contains no sentence and no name of the other split, and no spoken id or code.
+- The same answers of the model give the same blueprint.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The speaker, which puts meanings into sentences in one style.
 
-Invariants: a sentence is a pure function of (meaning, home, voice, style, random generator); a clause is an imperative that
-can be joined with others and can follow "when ..."; polite phrases belong to the sentence, not to the clause; only a short
-speaker uses frames under `short.*`, and uses them wherever a key has some.
+Invariants:
+- A sentence is a pure function of (meaning, home, voice, style, random generator).
+- A clause is an imperative that can be joined with others and can follow "when ...".
+- Polite phrases belong to the sentence, not to the clause.
+- Only a short speaker uses frames under `short.*`, and uses them wherever a key has some.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """What an LLM author writes about a household, and the rules by which it is read.
 
-Invariants: what is kept breaks no rule, and its text says the words of its typed fact: the names, the thing, the number with
-its unit, and no other name or number; a text names a person or a pet of its split, or is a sentence of its split; what is
-dropped is counted, with its reason.
+Invariants:
+- What is kept breaks no rule, and its text says the words of its typed fact: the names, the thing, the number with its
+  unit, and no other name or number.
+- A text names a person or a pet of its split, or is a sentence of its split.
+- What is dropped is counted, with its reason.
 """
 
 from __future__ import annotations

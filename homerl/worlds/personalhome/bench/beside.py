@@ -1,7 +1,9 @@
 """Our figures beside those that the paper prints, a model in each line.
 
-Invariants: the paper's lines are marked as printed, and never mixed with ours; a printed figure that is not to be trusted is
-marked and has its reason below the table; a doubt about a whole column marks the head of the column.
+Invariants:
+- The paper's lines are marked as printed, and never mixed with ours.
+- A printed figure that is not to be trusted is marked and has its reason below the table.
+- A doubt about a whole column marks the head of the column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The figures of PersonalHomeBench (Appendix F.2) from the results of a run: number of cases, mean and 95 % interval.
 
-Invariants: a figure is a pure function of results; only episodes that say something about the agent count; a figure of no
-cases is left out, never 0. Shares have Wilson's intervals, differences Newcombe's, and all other means a seeded bootstrap
-over episodes, so that equal results give equal digits. Every interval has a width, also where all episodes ended alike.
+Invariants:
+- A figure is a pure function of results.
+- Only episodes that say something about the agent count.
+- A figure of no cases is left out, never 0. Shares have Wilson's intervals, differences Newcombe's, and all other means a
+  seeded bootstrap over episodes, so that equal results give equal digits. Every interval has a width, also where all
+  episodes ended alike.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 The paper leaves the number of rounds open. Ours is one, of 15 more turns.
 
-Invariants: an episode goes on from where it ended, in the same household; a revision is stored under a hash of all that it
-depends on, and is asked for once; an episode that a server ends is asked for again next time.
+Invariants:
+- An episode goes on from where it ended, in the same household.
+- A revision is stored under a hash of all that it depends on, and is asked for once.
+- An episode that a server ends is asked for again next time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Puts questions to a judge and keeps its verdicts.
 
-Invariants: a verdict is stored under a hash of all that was asked and of the judge's name, and is asked for once; if the
-judge gives none, its fault is stored in the verdict's place and the question is asked again next time; who reads stored
-verdicts asks nobody.
+Invariants:
+- A verdict is stored under a hash of all that was asked and of the judge's name, and is asked for once.
+- If the judge gives none, its fault is stored in the verdict's place and the question is asked again next time.
+- Who reads stored verdicts asks nobody.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 Each row has an `id`, which names what a tool shows when it shows the row: `member:h1_2`, `memory:17`, `appliance:oven`.
 
-Invariants: only what an agent can see is in a table (`shown.py`), or what it can compute from that; no value is a list,
-so a person with three hobbies has three rows in `hobbies`; tables never change, and an edit gives new ones.
+Invariants:
+- Only what an agent can see is in a table (`shown.py`), or what it can compute from that.
+- No value is a list, so a person with three hobbies has three rows in `hobbies`.
+- Tables never change, and an edit gives new ones.
 """
 
 from __future__ import annotations
