@@ -4,6 +4,24 @@ Invariants:
 - A listing gives one home, the same bytes each time.
 - Each selected entity is a device of the home, or is noted with the reason why it is not.
 - No secret is in the home, nor where a person is.
+
+What becomes what:
+- An entity gets, of the products of `envs/homeenv/homeassistant/` that fit, the one that loses least, narrowed to what the
+  entity has; else one that is made from its attributes and from the forms of its services. Its name is the entity's, without
+  the name of its area. The type of a room is guessed from the area's name, in several languages.
+- A device that is out of reach has the state `unavailable`, or `available: false` if its state is a number or a date. A
+  missing value is `unknown` or null.
+- What a lamp can do follows from its colour modes. A lamp that has whites only takes no colour, and the whites of RGBW lamps
+  cannot be set. A brightness, colour temperature or transition beyond a lamp's range becomes the nearest value within it, as
+  there. Any other number out of range is refused.
+- A thermostat is switched on in the mode that Home Assistant would choose. An alarm panel asks for a code where the real one
+  does, and here takes any. A helper with a date and a time is set as a whole.
+- Units are those that the entity shows, else those of its home. If nothing tells the home's units, temperatures are in the
+  unit of its thermometers if these agree, else in celsius; the report says so.
+- An automation is left out if one of its keys is not understood (such as `not_from`) or would mean something else here. Its
+  conditions are checked when a trigger fires.
+- `origin` of the file keeps what else Home Assistant's own agents are told (aliases, floors, the time zone) and, for the
+  guard of a served agent alone, all automations. Tasks and prompts have nothing of these.
 """
 
 from __future__ import annotations
