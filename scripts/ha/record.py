@@ -9,9 +9,10 @@ It takes four minutes and leaves, in tests/homerl/homeassistant/recorded:
 - `assist`: tool calls and spoken sentences (assist.yaml), each with its answer and the states that it changed;
 - `services`: service calls (services.yaml), each with its outcome, and the entity's state before, right after and at rest.
 
-It also writes a file named by the version into envs/homeenv/assist/dumps, of which the toolset `assist` reads the newest. Times,
-ids and secrets become fixed values, so two records of one version are equal; only the position of a cover that still moves may
-differ. What the demo draws at random is left out. After a change of the version, read the difference before you commit it.
+It also writes a file named by the version into envs/homeenv/assist/dumps, of which the toolset `assist` reads the
+newest. Times, ids and secrets become fixed values, so two records of one version are equal; only the position of a
+cover that still moves may differ. What the demo draws at random is left out. After a change of the version, read the
+difference before you commit it.
 """
 
 from __future__ import annotations

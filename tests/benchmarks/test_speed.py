@@ -1,7 +1,7 @@
 """Speed, measured and never asserted. Run with: scripts/benchmark
 
-Each figure of docs/results/speed.md under "Operations" comes from here. In the default tests every benchmark runs once, so that
-it keeps working.
+Each figure of docs/results/speed.md under "Operations" comes from here. In the default tests every benchmark runs once, so
+that it keeps working.
 """
 
 from __future__ import annotations
