@@ -7,9 +7,7 @@ from pydantic import Field
 from envs.world import StepFacts
 from rewards.reward import Reward
 
-MaxTokens = Annotated[
-    int, Field(description="Number of tokens that the code of a step may have before `code_length` is lost.")
-]
+MaxTokens = Annotated[int, Field(description="Tokens that the code of a step may have before `code_length` is lost.")]
 
 
 def code_length(facts: StepFacts, max_code_tokens: MaxTokens = 1000) -> float:

@@ -23,7 +23,7 @@ NO_REWARDS = ("composite", "reward")  # files of this folder that define no rewa
 
 
 class Weights(Model):
-    """Weights and limits. λ_prog, λ_succ and c_audit are ours where the paper is silent; the rest are D.2's."""
+    """Weights and limits; those of progress, success and audit are ours where the paper is silent."""
 
     @model_validator(mode="after")
     def _usable(self) -> Weights:

@@ -7,7 +7,7 @@ from pydantic import Field
 from envs.world import StepFacts
 from rewards.reward import Reward
 
-MaxTurns = Annotated[int, Field(description="Number of turns that a dialogue may take before `turn_limit` is lost.")]
+MaxTurns = Annotated[int, Field(description="Turns that a dialogue may take before `turn_limit` is lost.")]
 
 
 def turn_limit(facts: StepFacts, max_turns: MaxTurns = 3) -> float:

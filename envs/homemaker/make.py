@@ -54,36 +54,34 @@ TRIES = 50  # layouts that are drawn before a recipe is refused because its room
 
 
 class HomeRecipe(Model):
-    """What kind of homes to make, or whose homes to take. Pairs are inclusive ranges."""
+    """Which homes to make or take. Pairs are inclusive ranges."""
 
     files: FileNames = Field(
         (),
         exclude_if=lambda files: not files,  # digests of recipes are older than this key and the next
-        description="Home files, and folders of them (`*.json`), one of which is drawn in place of making a home. Rooms, "
-        "devices, names and ids are those of the file.",
+        description="Home files, and folders of them, from which a home is drawn in place of making one.",
     )
     keep: Keep = Field(
         "nothing",
         exclude_if=lambda keep: keep == "nothing",
-        description="What stays as in `files`: `nothing` draws weather, hour and the state of devices anew for each task, "
-        "`weather` only the state, and `state` draws nothing.",
+        description="What stays as in `files`: `nothing` draws weather, hour and state anew for each task, "
+        "`weather` only the state, `state` draws nothing.",
     )
     scale: Scale | dict[Scale, float] | None = Field(
         None,
-        description="Size of the homes as SMH-Bench has them, or weights of several; in place of `devices` and `rooms`.",
+        description="Size as in SMH-Bench, or weights of several, in place of `devices` and `rooms`.",
     )
     devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
-    rooms: Range | None = Field(None, description="Fewest and most rooms; null takes what the devices need.")
-    entrance: bool = Field(False, description="Whether every home has a device that people speak to; else only some have.")
-    language: str = Field("en", description="Language (`en`, `zh`) of the names of rooms and devices, and of the user.")
+    rooms: Range | None = Field(None, description="Fewest and most rooms; null is what the devices need.")
+    entrance: bool = Field(False, description="Whether every home has a device that people speak to.")
+    language: str = Field("en", description="Language (`en`, `zh`) of names and of the user.")
     lexicon: Half = Field("train", description="Which half of the names is used.")
     coined: float = Field(
         0.0,
         ge=0,
         le=1,
         exclude_if=lambda coined: coined == 0,
-        description="Share (0 to 1) of rooms and devices whose names are coined, anew for each home, so that an agent "
-        "learns to copy names. For languages in Latin letters.",
+        description="Share (0 to 1) of names that are coined anew for each home, in languages in Latin letters.",
     )
     titled: float = Field(
         0.0,
@@ -95,11 +93,9 @@ class HomeRecipe(Model):
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
-    weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled typical years.")
-    forecast: int = Field(24, ge=0, description="Hours of weather to come, for homes in which time passes.")
-    hemisphere: Hemisphere = Field(
-        "any", description="Hemisphere of the bundled years; southern ones begin half a year later."
-    )
+    weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
+    forecast: int = Field(24, ge=0, description="Hours of weather to come.")
+    hemisphere: Hemisphere = Field("any", description="Hemisphere; southern years begin half a year later.")
     different: int | None = Field(
         None,
         ge=1,
@@ -107,14 +103,13 @@ class HomeRecipe(Model):
         description="Number of different homes, of which one is drawn for each task: rooms, devices and names are of that "
         "home; weather, hour and the state of devices are drawn anew. Null makes a home for each task.",
     )
-    did_range: Range = Field((1001, 9999), description="Smallest and largest number that a device may have as its id.")
+    did_range: Range = Field((1001, 9999), description="Smallest and largest id of a device.")
     ids: Literal["number", "slug"] = Field(
         "number",
-        description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
-        "category, where names are not ASCII).",
+        description="Form of device ids: a `number`, or a `slug` of room and name.",
     )
     catalogue: Annotated[FileNames, Shipped(frozenset(NAMED))] = Field(
-        (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
+        (), description="Folders of device files beside the shipped ones; `homeassistant` is shipped too."
     )
 
     @model_validator(mode="after")

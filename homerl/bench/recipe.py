@@ -23,27 +23,22 @@ from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 
 class SuiteSettings(Model):
-    """A held-out suite: its seeds, users and sentences differ from those of training by construction.
+    """A held-out suite. With `benchmark` it is `count` instances of that, spread evenly, with its own limits."""
 
-    With `benchmark` it is `count` instances of a shipped or built benchmark, spread evenly over it (or over its easier
-    half), with the benchmark's own limits.
-    """
-
-    name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/` of the run.")
-    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The world's recipe of the blueprints.")
-    count: int = Field(500, ge=1, description="Number of blueprints (with `benchmark`: of instances) that are played.")
+    name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/`.")
+    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The recipe of the blueprints.")
+    count: int = Field(500, ge=1, description="Blueprints or instances that are played.")
     first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
     benchmark: Annotated[str | None, READS] = Field(
         None,
-        description="Name of a shipped benchmark, or a file of `homerl bench build`, whose instances are played in place of "
-        "blueprints of `recipe`.",
+        description="A shipped benchmark, or a file of `homerl bench build`, in place of `recipe`.",
     )
     setting: str | None = Field(
         None,
         validate_default=True,
-        description="Setting in which `benchmark` is played, none in which agents write text; null is its first.",
+        description="Setting of `benchmark`; null is its first.",
     )
-    easier_half: bool = Field(False, description="Whether only the instances of `benchmark` in simple homes are played.")
+    easier_half: bool = Field(False, description="Whether only instances of `benchmark` in simple homes are played.")
 
     user: BenchUser = Field(
         BenchUser(),
@@ -108,8 +103,8 @@ class BenchSettings(Model):
         (SuiteSettings(),), min_length=1, description="The suites that are played, in this order."
     )
     temperature: float = Field(0.0, ge=0, description="Sampling temperature of the model; 0 is greedy.")
-    max_tokens: int = Field(1024, description="Most tokens that the model samples in one step.")
-    batch: int = Field(64, ge=1, description="Number of prompts that are sampled at a time.")
+    max_tokens: int = Field(1024, description="Most tokens of a message.")
+    batch: int = Field(64, ge=1, description="Prompts that are sampled at a time.")
     limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode; a `benchmark` has its own.")
 
     @field_validator("suites")
@@ -126,10 +121,8 @@ class BenchRecipe(Base):
 
     run: Literal["bench"] = Field(description="Kind of the run.")
     model: ModelSettings | None = Field(None, description="The model that is evaluated.")
-    agent: str | None = Field(
-        None, description="A baseline of each suite's world, such as `expert`, that is evaluated in place of a `model`."
-    )
-    expert: ExpertConfig | None = Field(None, description="How `agent: expert` works; null is the usual way of each world.")
+    agent: str | None = Field(None, description="A baseline, such as `expert`, in place of a `model`.")
+    expert: ExpertConfig | None = Field(None, description="How `agent: expert` works; null is the world's usual way.")
     bench: BenchSettings = Field(BenchSettings(), description="How the model is evaluated, and on what.")
 
     @model_validator(mode="after")

@@ -31,26 +31,21 @@ from homerl.worlds.registry import begin
 class SearchConfig(Model):
     """The tree search over dialogues (MCTS-Flow)."""
 
-    k_agent: int = Field(
-        3, ge=1, description="Candidate messages of the agent at a node; 1 with `k_user: 1` is linear sampling."
-    )
+    k_agent: int = Field(3, ge=1, description="Candidate messages of the agent at a node.")
     k_user: int = Field(1, ge=1, description="Candidate utterances of the user at a node.")
-    rollouts: int = Field(
-        5, ge=1, description="Rollouts of a blueprint: paths from the root of a tree to an end of the dialogue."
-    )
+    rollouts: int = Field(5, ge=1, description="Paths from the root of a tree to an end of the dialogue.")
     c_ucb: float = Field(1.0, ge=0, description="Exploration constant of UCB; 0 only exploits.")
     unvisited: Unvisited = Field(
         "first",
-        description="When a child is chosen that has no visit yet: `first` before all others, `mean` as if it were worth "
-        "the mean reward at its parent.",
+        description="When a child without a visit is chosen: `first` before all others, `mean` as if worth "
+        "its parent's mean reward.",
     )
     recoveries: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of the blueprints, drawn by their seeds, in which dialogues go on after a refused call. The "
-        "shortest one in which the agent then puts it right, with nothing else changed and nobody asked again, is kept "
-        "first, beside a dialogue without a refusal. SFT does not learn the refused messages. 0 is the paper's search.",
+        description="Share (0 to 1) of blueprints in which dialogues go on after a refused call; one that is "
+        "put right is kept beside one without a refusal.",
     )
 
 

@@ -34,51 +34,38 @@ STRATEGIES = {
 
 
 class SynthesisConfig(Model):
-    """How much to synthesise, from which blueprints, by whom, by which strategy."""
+    """Synthesis: how much, from which blueprints, by whom, by which strategy."""
 
-    blueprints: int = Field(1000, ge=1, description="Number of blueprints that are played.")
-    recipe: AnyMixedRecipe = Field(
-        default_factory=default_recipe, description="The world's recipe of the blueprints, or a mixture of several."
-    )
+    blueprints: int = Field(1000, ge=1, description="Blueprints that are played.")
+    recipe: AnyMixedRecipe = Field(default_factory=default_recipe, description="The recipe of the blueprints.")
     curriculum: tuple[AnyMixedRecipe, ...] = Field(
         (),
-        description="Recipes that come before `recipe`; each of them, and `recipe`, has an equal share of the blueprints.",
+        description="Recipes before `recipe`; all have equal shares of the blueprints.",
     )
-    split: Split = Field("train", description="Split of homes and sentences that the blueprints are of.")
+    split: Split = Field("train", description="Split of homes and sentences.")
     first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
     strategy: Strategy = Field(
         "m3",
-        description="How dialogues are made: `m1` text role-play, `m2` linear play of blueprints, `m3` tree search "
-        "(MCTS-Flow).",
+        description="How dialogues are made: `m1` role-play in text, `m2` linear play, `m3` tree search.",
     )
-    agent: AgentSettings | None = Field(
-        None, description="A chat model as the assistant; null is the scripted expert, which `expert` describes."
-    )
+    agent: AgentSettings | None = Field(None, description="A chat model as the agent; null is the scripted expert.")
     user: UserSettings = Field(UserSettings(), description="Who speaks.")
     author: AuthorSettings | None = Field(
-        None, description="A chat model that writes the blueprints; null is the scripted author."
+        None, description="A chat model that writes blueprints; null is the scripted author."
     )
     expert: ExpertConfig = Field(ExpertConfig(), description="How the scripted expert works and errs.")
     search: SearchConfig = Field(SearchConfig(), description="The tree search over dialogues.")
     limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode.")
-    per_blueprint: int = Field(
-        2, ge=1, description="Most trajectories that are kept of one blueprint: a recovery, then the shortest."
-    )
+    per_blueprint: int = Field(2, ge=1, description="Most trajectories of a blueprint: a recovery, then the shortest.")
     shard: int = Field(
         50,
         ge=1,
-        description="Number of blueprints of a shard, which is written whole; a killed run loses unfinished shards.",
+        description="Blueprints of a shard; a killed run loses unfinished shards.",
     )
-    in_flight: int = Field(
-        32, ge=1, description="Blueprints in play at once, over all processes; also the most requests at once."
-    )
-    attempts: int = Field(3, ge=1, description="Most times that a blueprint is begun, when servers fail.")
-    version: str = Field(
-        "0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="Version of the dataset, by which it is pushed and tagged."
-    )
-    paraphrase: ParaphraseSettings | None = Field(
-        None, description="A chat model that rewords queries, each one checked; null keeps the grammar's sentences alone."
-    )
+    in_flight: int = Field(32, ge=1, description="Blueprints in play, and requests, at once over all processes.")
+    attempts: int = Field(3, ge=1, description="Most starts of a blueprint, when servers fail.")
+    version: str = Field("0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="Version of the dataset.")
+    paraphrase: ParaphraseSettings | None = Field(None, description="A chat model that rewords queries; null is none.")
 
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> SynthesisConfig:
@@ -134,6 +121,4 @@ class SynthRecipe(Base):
 
     run: Literal["synth"] = Field(description="Kind of the run.")
     synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
-    ray: str | None = Field(
-        None, description="Address of a Ray cluster that workers are spread over; `local` starts one on this machine."
-    )
+    ray: str | None = Field(None, description="Address of a Ray cluster; `local` starts one here.")

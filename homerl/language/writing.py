@@ -20,20 +20,16 @@ MARKS = ".?!。？！"
 
 
 class Writing(Model):
-    """How the people of a recipe write. The shares are of their sentences; by default all are as the grammar has them."""
+    """How people write, in shares of their sentences; by default as the grammar has them."""
 
-    capitalised: float = Field(0.0, ge=0, le=1, description="Share of sentences that begin with a capital letter.")
-    lowered: float = Field(
-        0.0, ge=0, le=1, description="Share of sentences without capital letters, but for names; beside `capitalised`."
-    )
+    capitalised: float = Field(0.0, ge=0, le=1, description="Share that begins with a capital letter.")
+    lowered: float = Field(0.0, ge=0, le=1, description="Share without capital letters, but for names.")
     small: float = Field(
         0.0, ge=0, le=1, exclude_if=lambda small: small == 0,
         description="Share of sentences without any capital letter, not even in names; beside `capitalised` and `lowered`.",
     )  # fmt: skip
-    punctuated: float = Field(0.0, ge=0, le=1, description="Share of sentences that end in a full stop or question mark.")
-    short: float = Field(
-        0.0, ge=0, le=1, description="Share of sentences in short frames, such as `kitchen light off`, where there are any."
-    )
+    punctuated: float = Field(0.0, ge=0, le=1, description="Share that ends in a full stop or question mark.")
+    short: float = Field(0.0, ge=0, le=1, description="Share in short frames, such as `kitchen light off`.")
 
     @model_validator(mode="after")
     def _one_case_each(self) -> Writing:

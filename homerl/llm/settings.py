@@ -34,20 +34,20 @@ def refuse_secret(option: str, urls: str | None) -> None:
 
 
 class ServeSettings(Model):
-    """A vLLM server that rank 0 starts and stops."""
+    """A vLLM server that the run starts and stops."""
 
-    model: str = Field(description="Hub id or folder of the model to serve.")
-    gpus: tuple[int, ...] = Field(min_length=1, description="Numbers of the GPUs that serve it; training takes the others.")
+    model: str = Field(description="Hub id or folder of the model.")
+    gpus: tuple[int, ...] = Field(min_length=1, description="GPUs that serve it; training takes the others.")
     port: int = Field(8400, ge=1, le=65535, description="Port that the server listens on.")
     tensor_parallel: int | None = Field(
         None,
         ge=1,
-        description="Number of GPUs that one copy of the model is spread over; fewer than `gpus` gives several copies.",
+        description="GPUs of one copy of the model; fewer than `gpus` gives several copies.",
     )
     max_length: int = Field(16384, ge=1, description="Most tokens of prompt and answer together.")
-    gpu_memory: float = Field(0.9, gt=0, le=1, description="Share (0 to 1) of each GPU's memory that the server takes.")
+    gpu_memory: float = Field(0.9, gt=0, le=1, description="Share (0 to 1) of each GPU's memory.")
     start_seconds: float = Field(1800, gt=0, description="Seconds to wait until the server answers.")
-    arguments: tuple[str, ...] = Field((), description="Further arguments of `vllm serve`, as on its command line.")
+    arguments: tuple[str, ...] = Field((), description="Further arguments of `vllm serve`.")
 
     @model_validator(mode="after")
     def _fits(self) -> ServeSettings:
@@ -59,22 +59,22 @@ class ServeSettings(Model):
 class EndpointSettings(Model):
     """A running endpoint (`url`, one or several replicas) or a model to `serve`, and how it is asked."""
 
-    model: str | None = Field(None, description="Name by which requests ask for the model; null is the name in `serve`.")
+    model: str | None = Field(None, description="Name of the model in requests; null is that in `serve`.")
     url: str | tuple[str, ...] | None = Field(
-        None, description="Address of a running endpoint, as http://host:8000/v1, or of several replicas."
+        None, description="Address of an endpoint, as http://host:8000/v1, or of replicas."
     )
-    serve: ServeSettings | None = Field(None, description="A vLLM server that the run starts and stops, in place of `url`.")
+    serve: ServeSettings | None = Field(None, description="A vLLM server that the run starts, in place of `url`.")
     key: str = Field(
         NO_KEY,
         pattern="^[A-Z_][A-Z0-9_]*$",
-        description="Name of the environment variable that holds the API key, never the key itself.",
+        description="Environment variable with the API key, never the key itself.",
     )
-    temperature: float = Field(0.7, ge=0, description="Sampling temperature; 0 is greedy.")
+    temperature: float = Field(0.7, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(300, ge=1, description="Most tokens of an answer.")
-    extra: dict[str, Any] = Field({}, description="Further fields of each request, such as `chat_template_kwargs`.")
-    timeout: float = Field(60.0, gt=0, description="Seconds that one try of a request may take.")
-    deadline: float = Field(300.0, gt=0, description="Seconds that all tries of a request may take together.")
-    retries: int = Field(4, ge=0, description="Number of further tries after the first.")
+    extra: dict[str, Any] = Field({}, description="Further fields of requests.")
+    timeout: float = Field(60.0, gt=0, description="Seconds for one try of a request.")
+    deadline: float = Field(300.0, gt=0, description="Seconds for all tries of a request.")
+    retries: int = Field(4, ge=0, description="Tries after the first.")
 
     @field_validator("url")
     @classmethod
@@ -127,15 +127,13 @@ class AuditSettings(Model):
     )
     dataset: str | None = Field(
         None,
-        description="Dialogues of people, whose behaviours are compared with the user's: a file (JSON Lines or one JSON "
-        "list), its URL, or a dataset on the hub; null compares with nobody.",
+        description="Dialogues of people to compare with: a JSON file, its URL, or a dataset of the hub; null is nobody.",
     )
     behaviour_gap: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="Largest difference (0 to 1) between the shares of utterances that show a behaviour, the user's and the "
-        "dataset's.",
+        description="Largest difference (0 to 1) from the dataset's rate of a behaviour.",
     )
 
 
@@ -146,28 +144,23 @@ class BenchUser(Model):
 
 
 class UserSettings(EndpointSettings):
-    """The user: scripted or a chat model, and how it behaves. All keys but `kind` and `behaviours` are of a chat model."""
+    """The user. All keys but `kind` and `behaviours` are of a chat model."""
 
     kind: Literal["scripted", "llm"] = Field(
-        "scripted", description="Who speaks: the `scripted` user, or a chat model (`llm`), to which the other keys apply."
+        "scripted", description="Who speaks: the `scripted` user, or a chat model (`llm`)."
     )
-    structured: bool = Field(
-        True, description="Whether the model answers as JSON by a schema; a server that refuses schemas is asked without."
-    )
-    patience: int = Field(
-        3, ge=1, description="Number of the agent's claims in a row that changed nothing, after which the user gives up."
-    )
+    structured: bool = Field(True, description="Whether the model answers as JSON by a schema, where its server can.")
+    patience: int = Field(3, ge=1, description="Empty claims of the agent in a row after which the user gives up.")
     verbosity: Literal["terse", "normal", "chatty"] = Field("normal", description="How much the user says.")
     noise: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) of utterances with slips of speech.")
     cooperation: Literal["open", "guarded", "reluctant"] = Field(
         "open",
-        description="How much the user tells unasked: `guarded` only answers what it is asked, `reluctant` leaves details "
-        "out at first.",
+        description="How much the user tells: `guarded` answers what it is asked, `reluctant` leaves details out at first.",
     )
     behaviours: Behaviours = Field(
         AT_ONCE,
         exclude_if=lambda behaviours: behaviours == AT_ONCE,  # digests of recipes are older than this key
-        description="How often people tell a wish other than at once; the same for a scripted and an LLM user.",
+        description="How often people tell a wish other than at once.",
     )
     audit: AuditSettings = Field(AuditSettings(), description="What `homerl audit-user` lets pass.")
 
@@ -178,22 +171,22 @@ class UserSettings(EndpointSettings):
 
 
 class AgentSettings(EndpointSettings):
-    """A chat model as the agent of a synthesis; its candidates differ by sampling temperature."""
+    """A chat model as the agent of a synthesis."""
 
-    temperature: float = Field(1.0, ge=0, description="Sampling temperature; at 0 all candidates are the same.")
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(1024, ge=1, description="Most tokens of an answer.")
 
 
 class AuthorSettings(EndpointSettings):
-    """A chat model that writes people, scenes and tasks; another request to it judges the tasks."""
+    """A chat model that writes people, scenes and tasks, and judges the tasks."""
 
-    temperature: float = Field(1.0, ge=0, description="Sampling temperature; 0 is greedy.")
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(4096, ge=1, description="Most tokens of an answer.")
-    attempts: int = Field(5, ge=1, description="Number of candidates for one blueprint, after which its seed is given up.")
+    attempts: int = Field(5, ge=1, description="Candidates for a blueprint before its seed is given up.")
 
 
 class ParaphraseSettings(EndpointSettings):
-    """A chat model that rewords queries, and interprets each paraphrase without seeing the original."""
+    """A chat model that rewords queries, and checks each paraphrase."""
 
-    temperature: float = Field(1.0, ge=0, description="Sampling temperature; 0 is greedy.")
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(400, ge=1, description="Most tokens of an answer.")

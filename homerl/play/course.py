@@ -19,25 +19,21 @@ BEHAVIOURS: tuple[Behaviour, ...] = ("disclosure", "self_correction", "change_of
 
 
 class Behaviours(Model):
-    """How often people tell a wish other than at once. A wish that does not allow a behaviour is told at once."""
+    """How often people tell a wish other than at once, as shares of wishes."""
 
-    disclosure: float = Field(
-        0.0, ge=0, le=1, description="Share (0 to 1) of wishes told in parts: what is missing comes in the next utterance."
-    )
+    disclosure: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) told in parts, over two utterances.")
     self_correction: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share (0 to 1) of wishes in which the user errs and corrects it at once.",
+        description="Share (0 to 1) in which the user errs and corrects it at once.",
     )
-    change_of_mind: float = Field(
-        0.0, ge=0, le=1, description="Share (0 to 1) of wishes that a later turn replaces; what is asked last counts."
-    )
+    change_of_mind: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) that a later turn replaces.")
     beside_the_point: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share (0 to 1) of wishes that call for a question whose first answer is about something else.",
+        description="Share (0 to 1) whose question is first answered with something else.",
     )
 
     @model_validator(mode="after")

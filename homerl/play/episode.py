@@ -38,25 +38,23 @@ Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on, and how much time of the world passes in it."""
+    """How long an episode may go on."""
 
     turns: Annotated[int, Field(ge=1)] | None = field(
         default=5,
-        metadata={
-            "description": "Most turns of the user; null is what the wishes need, one for each and one for a question."
-        },
+        metadata={"description": "Most turns; null is what the wishes and questions need."},
     )
     steps: Annotated[int, Field(ge=1)] = field(
-        default=12, metadata={"description": "Most steps (messages) of the agent in the episode."}
+        default=12, metadata={"description": "Most messages of the agent in an episode."}
     )
     steps_per_turn: Annotated[int, Field(ge=1)] = field(
         default=6, metadata={"description": "Most steps of the agent in one turn."}
     )
     seconds_per_step: Annotated[int, Field(ge=0)] = field(
-        default=0, metadata={"description": "Seconds of the world's time that pass with each step of the agent."}
+        default=0, metadata={"description": "Seconds of the world's time that a step takes."}
     )
     calls: Annotated[int, Field(ge=1)] | None = field(
-        default=None, metadata={"description": "Most tool calls in the episode; null is any number."}
+        default=None, metadata={"description": "Most tool calls in an episode; null is any number."}
     )
 
 

@@ -24,7 +24,7 @@ from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
 
 
 class FlywheelRecipe(RLVESections):
-    """All stages in order: synthesis, SFT, RLVE, and a benchmark of each model on the way."""
+    """Synthesis, SFT, RLVE, and a benchmark of each model."""
 
     run: Literal["flywheel"] = Field(description="Kind of the run.")
     synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
@@ -33,8 +33,8 @@ class FlywheelRecipe(RLVESections):
     untrained_tasks: int | None = Field(
         None,
         ge=1,
-        description="Most tasks of a suite that the untrained model plays, the first ones; null is all. A model made from "
-        "scratch solves nothing, and takes longest, since it does not know when to stop.",
+        description="Most tasks of a suite that the untrained model plays; null is all. It solves nothing, "
+        "and takes longest.",
     )
 
 

@@ -17,19 +17,17 @@ class LoraSettings(Model):
     """Low-rank adapters (peft)."""
 
     r: int = Field(32, ge=1, description="Rank of the adapters.")
-    alpha: int = Field(64, ge=1, description="Scale of the adapters; they are multiplied by `alpha / r`.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout probability (0 to 1) within the adapters.")
-    target_modules: str | tuple[str, ...] = Field(
-        "all-linear", description="Modules that get an adapter, as peft names them."
-    )
+    alpha: int = Field(64, ge=1, description="Scale: adapters are multiplied by `alpha / r`.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout (0 to 1) within the adapters.")
+    target_modules: str | tuple[str, ...] = Field("all-linear", description="Modules with an adapter, as peft names them.")
 
 
 class ModelSettings(Model):
-    """Which model: a hub id or folder (`name`), or one made `from_scratch` from the training data."""
+    """The model: a hub id or folder (`name`), or one made `from_scratch`."""
 
     name: str | None = Field(None, description="Hub id or folder of the model.")
     from_scratch: TinyConfig | None = Field(
-        None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
+        None, description="Sizes of a model made from the training data, in place of `name`."
     )
     tools: Literal["schemas", "names"] = Field(
         "schemas",
@@ -46,24 +44,20 @@ class ModelSettings(Model):
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
     ] = Field(
         AUTO,
-        description="Implementation of attention in training. `varlen` is torch's flash attention (CUDA), `sdpa` runs "
-        "everywhere, the others are packages or a kernel from the hub, as transformers names them. `auto` takes what is "
-        "installed.",
+        description="Attention in training: `auto` takes what is installed.",
     )
     kernels: Literal["auto", "none", "liger"] = Field(
         AUTO,
-        description="Fused kernels for norms, positions and activations: Liger's (CUDA, extra `kernels`). `auto` takes them "
-        "if they are installed and layers are not compiled.",
+        description="Liger's kernels: `auto` takes them if they are installed and layers are not compiled.",
     )
     compile: bool | Literal["auto"] = Field(
         AUTO,
-        description="Whether torch.compile fuses the small operations of each layer in training, which makes first updates "
-        "slow. `auto` does it on CUDA where Triton and a C compiler are installed, with `parallel: none` or `ddp`.",
+        description="Whether torch.compile fuses the small operations of layers; `auto` does it on CUDA where it can.",
     )
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
     parameters: float | None = Field(
         None,
-        description="Billions of parameters, for the estimate of memory where the model's files and name do not tell.",
+        description="Billions of parameters, where files and name do not tell.",
     )
 
     @property

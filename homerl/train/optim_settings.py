@@ -22,32 +22,31 @@ class OptimSettings(Model):
     """What both trainers share. Names are Hugging Face's."""
 
     learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
-    lr_scheduler: Schedule = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
-    min_lr: float | None = Field(None, ge=0, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
-    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
+    lr_scheduler: Schedule = Field("cosine", description="Schedule, as transformers names it.")
+    min_lr: float | None = Field(None, ge=0, description="Last learning rate of `cosine_with_min_lr`.")
+    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of updates in which the learning rate rises.")
     tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         AUTO,
-        description="Most tokens of one forward and backward pass. An update makes as many passes as it needs, so this "
-        "changes time and memory, not what is learned. `auto` takes what the memory allows.",
+        description="Most tokens of a pass; `auto` takes what the memory allows.",
     )
     weight_decay: float = Field(0.0, ge=0, description="Weight decay of the optimizer.")
-    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped; 0 clips none.")
-    adam_beta2: float = Field(0.999, ge=0, lt=1, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
+    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped.")
+    adam_beta2: float = Field(0.999, ge=0, lt=1, description="AdamW's second beta (0 to 1).")
     gradient_checkpointing: bool | Literal["auto"] = Field(
         AUTO,
-        description="Whether activations are computed again in the backward pass, which saves memory and costs time. `auto` "
-        "does it in passes that would not fit otherwise.",
+        description="Whether activations are computed again in the backward pass; `auto` does it where a pass"
+        " would not fit otherwise.",
     )
     save_steps: int | None = Field(
         100,
         ge=1,
-        description="Number of updates from one checkpoint to the next; null writes none, so a killed run begins again.",
+        description="Updates between checkpoints; null writes none.",
     )
-    keep_checkpoints: int = Field(2, ge=1, description="Number of checkpoints that are kept, the newest.")
+    keep_checkpoints: int = Field(2, ge=1, description="Newest checkpoints that are kept.")
     seconds: float | None = Field(
-        None, gt=0, description="Seconds of training after which it stops, with the model as it is then; null is no limit."
+        None, gt=0, description="Seconds after which training stops with the model of then; null is never."
     )
-    log_steps: int = Field(10, ge=1, description="Number of updates from one line of metrics to the next.")
+    log_steps: int = Field(10, ge=1, description="Updates between lines of metrics.")
 
     @model_validator(mode="after")
     def _floor_has_its_schedule(self) -> OptimSettings:

@@ -34,29 +34,23 @@ else:  # those of the plug-ins' files
 
 
 class SFTSettings(OptimSettings):
-    """Supervised fine-tuning, by default with the loss on assistant tokens alone (HomeFlow eq. 5)."""
+    """Supervised fine-tuning."""
 
     learning_rate: float = Field(1e-5, gt=0, description="Peak learning rate of AdamW.")
-    dialogues_per_update: int = Field(
-        64, ge=1, description="Number of dialogues whose gradients make one update, over all processes."
-    )
-    epochs: float = Field(2.0, gt=0, description="Number of passes over the data.")
+    dialogues_per_update: int = Field(64, ge=1, description="Dialogues of an update, over all processes.")
+    epochs: float = Field(2.0, gt=0, description="Passes over the data.")
     max_steps: Annotated[int, Field(ge=1)] | Literal[-1] = Field(
-        -1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`."
+        -1, description="Updates, in place of `epochs`; -1 leaves it to `epochs`."
     )
-    max_length: int = Field(
-        16384, ge=1, description="Most tokens of a dialogue; data with a longer one is refused, never cut."
-    )
+    max_length: int = Field(16384, ge=1, description="Most tokens of a dialogue; longer ones are refused, never cut.")
     muon: float | None = Field(
-        None, gt=0, description="Learning rate of Muon, which then trains hidden matrices; AdamW trains the other weights."
+        None, gt=0, description="Learning rate of Muon for hidden matrices; AdamW trains the other weights."
     )
     loss_on: Literal["assistant", "all"] = Field(
         "assistant",
-        description="Tokens that are learnt: those of the `assistant`, or `all`, from which a model from scratch learns "
-        "sooner to copy names, since people say what the list of devices has said. What the assistant is said to have said "
-        "before the dialogue began is never learnt.",
+        description="Tokens that are learnt: those of the `assistant`, or `all`, by which names are copied sooner.",
     )
-    in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
+    in_order: bool = Field(False, description="Whether dialogues are taken in the dataset's order.")
     dialogues_per_prompt: int = Field(
         1,
         ge=1,
@@ -78,7 +72,7 @@ class EngineKeys(Model):
 
 
 class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):  # type: ignore[misc]  # bases of plug-ins
-    """What samples the policy (`kind`), and the keys of all engines (`homerl/train/engines`)."""
+    """What samples the policy (`kind`), and the keys of all engines."""
 
     @model_validator(mode="after")
     def _checked(self) -> EngineSettings:
@@ -88,41 +82,37 @@ class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):  # t
 
 
 class PrefixSettings(Model):
-    """Groups that begin within a dialogue that succeeds: a curriculum from the end (`homerl/train/prefixes.py`)."""
+    """Groups that begin within a dialogue that succeeds."""
 
-    share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of groups that begin within a dialogue.")
+    share: float = Field(0.5, ge=0, le=1, description="Share (0 to 1) of such groups.")
     synthesis: str | None = Field(
         None,
-        description="Synthesis (a folder) of the same blueprints: groups begin in its verified trajectories, at nodes of "
-        "its search trees. Null takes dialogues of the world's expert.",
+        description="Synthesis of the same blueprints, in whose search trees groups begin; null takes "
+        "dialogues of the expert.",
     )
     at: Literal["any", "last"] = Field(
         "any",
-        description="Where such a group begins: at `any` step but the first and the last, or at the first step of the "
-        "`last` turn.",
+        description="Where they begin: at `any` step between, or at the `last` turn.",
     )
-    fade: bool = Field(True, description="Whether the share falls to 0 by the end of the run.")
+    fade: bool = Field(True, description="Whether the share falls to 0 by the end.")
 
 
 class DistillSettings(Model):
-    """Distillation on the policy's own tokens, from a teacher with the same tokenizer (`homerl/train/distill.py`)."""
+    """Distillation on the policy's own tokens, from a teacher with the same tokenizer."""
 
-    model: str | None = Field(
-        None, description="Hub id or folder of the teacher, which is loaded beside the policy; with `url`, its name there."
-    )
+    model: str | None = Field(None, description="Hub id or folder of the teacher; with `url`, its name there.")
     url: str | None = Field(
         None,
         pattern=r"^https?://[^?#@]*[^/?#@]$",
-        description="Address of a running server of the teacher that echoes prompts with log-probabilities, as vLLM does: "
-        "http://host:8000/v1.",
+        description="Server of the teacher, as http://host:8000/v1, which echoes prompts with log-probabilities.",
     )
     weight: float = Field(
         1.0,
         gt=0,
-        description="Advantage of a token for each nat by which the teacher finds it likelier than the policy does.",
+        description="Advantage for each nat by which the teacher finds a token likelier.",
     )
     bound: float | None = Field(None, gt=0, description="Most nats that count of a difference; null cuts none.")
-    reward: float = Field(1.0, ge=0, description="Weight of the advantage that rewards give; 0 leaves the teacher alone.")
+    reward: float = Field(1.0, ge=0, description="Weight of the rewards' advantage.")
 
     @model_validator(mode="after")
     def _named(self) -> DistillSettings:
@@ -136,26 +126,21 @@ class CurriculumSettings(Model):
 
     by: Literal["none", "difficulty", "success"] = Field(
         "none",
-        description="Order of blueprints: `difficulty` goes from easy to hard in each pass, with `success` those that are "
-        "always or never solved come seldom, `none` draws each pass at random.",
+        description="Order of blueprints: `difficulty` is from easy to hard, with `success` those always or "
+        "never solved come seldom, `none` is at random.",
     )
     synthesis: str | None = Field(
         None,
-        description="Folder of a synthesis of the same blueprints, whose success rates are the measure of `difficulty`.",
+        description="Synthesis of the same blueprints, whose success rates measure `difficulty`.",
     )
-    refill: int = Field(
-        0, ge=0, description="Most times that a group of zero variance is replaced by one of another blueprint."
-    )
+    refill: int = Field(0, ge=0, description="Most times that a group of zero variance is replaced.")
     temperature: float | None = Field(
         None,
         gt=0,
-        description="For a mixture of worlds: groups go to the parts in which the policy sometimes succeeds and sometimes "
-        "fails. A part is drawn by its weight times (4p(1-p))^(1/temperature), with p its success rate. Null draws by the "
-        "weights alone.",
+        description="Of a mixture: a part is drawn by its weight times (4p(1-p))^(1/temperature), with p its "
+        "success rate; null by its weight.",
     )
-    prefix: PrefixSettings | None = Field(
-        None, description="Groups that begin within a dialogue that succeeds; null begins all with the user's first words."
-    )
+    prefix: PrefixSettings | None = Field(None, description="Groups that begin within a dialogue; null is none.")
 
     @model_validator(mode="after")
     def _known(self) -> CurriculumSettings:
@@ -168,82 +153,68 @@ class RolloutSettings(OptimSettings):
     """How much is played, and which mode credits it."""
 
     learning_rate: float = Field(1e-6, gt=0, description="Peak learning rate of AdamW.")
-    updates: int = Field(500, ge=1, description="Number of batches of rollouts that are trained on.")
-    blueprints_per_update: int = Field(32, ge=1, description="Number of blueprints in a batch; each is played by one group.")
-    group: int = Field(8, ge=2, description="Number of rollouts of one blueprint, which are compared with one another.")
-    iterations: int = Field(1, ge=1, description="Number of optimizer updates on each batch of rollouts.")
-    credit: CreditName = Field("step", description="How the rewards of a group become advantages: the credit mode.")
+    updates: int = Field(500, ge=1, description="Batches of rollouts that are trained on.")
+    blueprints_per_update: int = Field(32, ge=1, description="Blueprints of a batch, each played by one group.")
+    group: int = Field(8, ge=2, description="Rollouts of a blueprint, which are compared.")
+    iterations: int = Field(1, ge=1, description="Optimizer updates on each batch.")
+    credit: CreditName = Field("step", description="How rewards become advantages.")
 
 
 class RatioMask(Model):
-    """Rollouts that another program sampled too differently: their tokens have no advantage and no KL term."""
+    """Rollouts whose sampler differs too much have no advantage and no KL term."""
 
     by: Literal["mean", "product"] = Field(
-        "mean", description="The ratio of a rollout: the geometric `mean` over its sampled tokens, or their `product`."
+        "mean", description="The ratio of a rollout: the geometric `mean` over its tokens, or their `product`."
     )
-    low: float = Field(0.8, ge=0, le=1, description="Smallest ratio of a rollout that is trained on.")
-    high: float = Field(1.25, ge=1, description="Largest ratio of a rollout that is trained on.")
+    low: float = Field(0.8, ge=0, le=1, description="Smallest ratio that is trained on.")
+    high: float = Field(1.25, ge=1, description="Largest ratio that is trained on.")
 
 
 class LossSettings(Model):
     """The loss of rollouts, and the engine that samples them."""
 
-    kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
+    kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the first model.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     loss: LossName = Field("dapo", description="What an update on rollouts minimises.")
     head: Literal["model", "float32"] = Field(
         "model",
-        description="Number format in which the head computes logits, in training and in engines of transformers: that of "
-        "the `model`, or `float32`, by which log-probabilities are rounded less.",
+        description="Number format of logits: `float32`, or that of the `model`.",
     )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
-    max_tokens: int = Field(1024, ge=1, description="Most tokens that the policy samples in one step.")
+    max_tokens: int = Field(1024, ge=1, description="Most tokens of a message.")
     truncated: Literal["counted", "masked"] = Field(
         "counted",
-        description="Whether the tokens of a step that was cut at `max_tokens` are trained on (`counted`) or have no loss "
-        "(`masked`). The step keeps its reward.",
+        description="Whether cut messages are trained on (`counted`) or have no loss (`masked`).",
     )
     max_episode_tokens: int = Field(
         16384,
         ge=1,
-        description="Most tokens of an episode before a step, prompt and observations included; at the limit the agent has "
-        "failed. The last step may add `max_tokens`.",
+        description="Most tokens of an episode before a step; at the limit the agent has failed.",
     )
     thoughts: Thoughts = Field(
         "kept",
-        description="What becomes of the policy's thoughts, such as `<think>...</think>`: `kept` are trained on as all else "
-        "that it wrote, `masked` have no loss, and `refused` make a message malformed. They are never spoken.",
+        description="Thoughts: `kept` are trained on, `masked` have no loss, `refused` make a message malformed.",
     )
     engine: EngineSettings = Field(EngineSettings(), description="What samples the policy.")
-    async_rollouts: int = Field(
-        0, ge=0, description="Number of updates that rollouts may be ahead of the trainer; 0 is exactly on-policy."
-    )
+    async_rollouts: int = Field(0, ge=0, description="Updates that rollouts may be ahead; 0 is exactly on-policy.")
     ratio_cap: float = Field(
         2.0,
         ge=1,
-        description="Largest importance ratio of trainer to sampler, where the two may differ; larger ones are cut.",
+        description="Importance ratio of trainer to sampler to which larger ones are cut.",
     )
-    ratio_floor: float = Field(
-        0.0, ge=0, le=1, description="Smallest importance ratio of trainer to sampler; smaller ones are raised to it."
-    )
-    ratio_mask: RatioMask | None = Field(
-        None, description="Which rollouts are left out for their importance ratio; null is none."
-    )
+    ratio_floor: float = Field(0.0, ge=0, le=1, description="Importance ratio to which smaller ones are raised.")
+    ratio_mask: RatioMask | None = Field(None, description="Which rollouts are left out for their ratio; null is none.")
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group of zero variance."
     )
-    distill: DistillSettings | None = Field(
-        None, description="A teacher who judges the tokens that the policy samples; null is none."
-    )
+    distill: DistillSettings | None = Field(None, description="A teacher that judges the policy's tokens; null is none.")
 
 
 PLUGIN_KEYS = keys_of((*losses().values(), *modes().values()), RolloutSettings, LossSettings)
 
 
 class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore[misc]  # bases of plug-ins
-    """Step-wise RLVE (HomeFlow 3.4.2, Table 9), with the keys of all losses and credit modes (`homerl/train/losses`,
-    `homerl/train/credit`).
-    """
+    """Step-wise RLVE, with the keys of all losses and credit modes."""
 
     @property
     def exact(self) -> bool:
@@ -268,56 +239,51 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
 
 
 class BlueprintSource(Model):
-    """Blueprints by seed: `count` of them from `first_seed` on; by a recipe, or a `file` of one's own (JSON Lines)."""
+    """Blueprints: `count` of them from `first_seed` on."""
 
     recipe: AnyBlueprintSource = Field(
         default_factory=default_recipe,
-        description="The world's recipe of the blueprints, a file of them, or a mixture of several worlds.",
+        description="The recipe of the blueprints.",
     )
-    count: int = Field(10000, ge=1, description="Number of blueprints; after the last the first one comes again.")
+    count: int = Field(10000, ge=1, description="Blueprints; after the last comes the first again.")
     first_seed: int = Field(1_000_000, description="Seed of the first blueprint; the others follow it.")
 
 
 class SentinelSettings(Model):
     """When a run without signal is stopped, with the cause named."""
 
-    patience: int = Field(
-        20, ge=1, description="Number of updates in a row for which a cause holds before the run is stopped."
-    )
+    patience: int = Field(20, ge=1, description="Updates in a row for which a cause holds before the run is stopped.")
     max_zero_advantage: float = Field(
         0.98,
         ge=0,
         le=1,
-        description="Largest share (0 to 1) of sampled tokens whose advantage is zero, and of groups that are dropped.",
+        description="Largest share (0 to 1) of tokens without advantage, and of groups that are dropped.",
     )
     max_logp_gap: float = Field(
-        0.1, gt=0, description="Largest mean difference of log-probabilities between sampler and trainer, in nats a token."
+        0.1, gt=0, description="Largest mean difference of log-probabilities of sampler and trainer, in nats."
     )
-    min_entropy: float = Field(1e-4, ge=0, description="Smallest mean entropy of the policy, in nats a token.")
+    min_entropy: float = Field(1e-4, ge=0, description="Smallest mean entropy of the policy, in nats.")
 
 
 class DeadlineSettings(Model):
-    """Seconds after which the watchdog stops the run and says who waits for whom (exit code 4)."""
+    """Seconds after which the watchdog stops the run (exit code 4)."""
 
     rollout: float = Field(7200, gt=0, description="Seconds for the episodes of one update.")
     sync: float = Field(600, gt=0, description="Seconds for sending the weights to the sampler.")
-    collective: float = Field(
-        7200, gt=0, description="Seconds for an exchange between ranks, in which all wait for the slowest rank's rollouts."
-    )
-    train: float = Field(7200, gt=0, description="Seconds for one update of the trainer, its checkpoint included.")
-    step: float = Field(1800, gt=0, description="Seconds for the passes of one update of SFT, in which ranks wait.")
+    collective: float = Field(7200, gt=0, description="Seconds for an exchange between ranks, which waits for the slowest.")
+    train: float = Field(7200, gt=0, description="Seconds for an update of the trainer, with its checkpoint.")
+    step: float = Field(1800, gt=0, description="Seconds for the passes of an update of SFT.")
 
 
 class EvaluationSettings(Model):
-    """A held-out suite, played every so many updates by the policy in training; the best model is kept in `best/`."""
+    """A held-out suite that the policy plays in training; the best model is kept in `best/`."""
 
-    every: int | None = Field(None, ge=1, description="Number of updates from one evaluation to the next; null is never.")
+    every: int | None = Field(None, ge=1, description="Updates between evaluations; null is never.")
     count: int = Field(100, ge=1, description="Number of held-out blueprints that are played.")
-    first_seed: int = Field(900_000, description="Seed of the first held-out blueprint; the others follow it.")
+    first_seed: int = Field(900_000, description="Seed of the first blueprint; the others follow it.")
     recipe: AnyBlueprintSource | None = Field(
         None,
-        description="The world's recipe of the blueprints, a file of them, or a mixture; null is that of the training "
-        "blueprints.",
+        description="The recipe of the blueprints; null is that of training.",
     )
 
 
@@ -326,9 +292,7 @@ class SFTRecipe(Base):
 
     run: Literal["sft"] = Field(description="Kind of the run.")
     model: ModelSettings = Field(description="The model that is trained.")
-    data: str = Field(
-        description="Trajectories to train on: a folder of a synthesis, a file (JSON Lines), or a hub dataset."
-    )
+    data: str = Field(description="Trajectories: a folder of a synthesis, a file (JSON Lines), or a hub dataset.")
     sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
 

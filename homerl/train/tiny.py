@@ -26,29 +26,27 @@ APART = r"[a-zA-Z]+|\d+|_|[^\sa-zA-Z\d_]+|\s+"
 
 
 class TinyConfig(Model):
-    """A Qwen3 made from scratch, with a tokenizer made from the training data. Sizes are those of `Qwen3Config`."""
+    """A Qwen3 and a tokenizer made from the training data."""
 
     hidden_size: int = Field(128, ge=1, description="Width of the hidden states.")
-    layers: int = Field(4, ge=1, description="Number of transformer layers.")
-    heads: int = Field(4, ge=1, description="Number of attention heads of a layer.")
-    kv_heads: int = Field(4, ge=1, description="Number of key and value heads of a layer; it divides `heads`.")
+    layers: int = Field(4, ge=1, description="Transformer layers.")
+    heads: int = Field(4, ge=1, description="Attention heads of a layer.")
+    kv_heads: int = Field(4, ge=1, description="Key and value heads of a layer; it divides `heads`.")
     head_dim: int = Field(
         32,
         ge=2,
         multiple_of=2,
-        description="Width of an attention head, even; Qwen3 norms queries and keys, so narrow heads cannot attend sharply.",
+        description="Width of a head, even; narrow heads cannot attend sharply.",
     )
     intermediate_size: int = Field(384, ge=1, description="Width of the feed-forward layers.")
-    vocab_size: int = Field(4096, description="Most tokens of the vocabulary; the data decides how many are used.")
+    vocab_size: int = Field(4096, description="Most tokens of the vocabulary.")
     max_positions: int = Field(2048, ge=1, description="Longest sequence, in tokens.")
-    phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
-    words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
+    phrases: tuple[str, ...] = Field((), description="Texts that become one token each.")
+    words: tuple[str, ...] = Field((), description="Regular expressions of texts that may become one token each.")
     split: Literal["words", "apart", "gpt2"] = Field(
         "words",
-        description="How text is split before it becomes tokens: into `words` with the space or underscore before them; "
-        "`apart` from these, so that a word has the same tokens in a sentence and in an id, and names can be copied that "
-        "were never seen; or by GPT-2's rules. Only the latter can be exported with `--gguf`, since llama.cpp knows no "
-        "other rules by which we could split.",
+        description="How text is split: `words` with the space or underscore before them, `apart` from these,"
+        " or by the rules of `gpt2`, which `--gguf` needs.",
     )
 
     @model_validator(mode="after")

@@ -25,14 +25,10 @@ Styles = Annotated[dict[Style, Annotated[float, Field(ge=0)]], AfterValidator(_o
 class ExpertConfig(Model):
     """How the scripted expert works and errs."""
 
-    mistakes: float = Field(
-        0.25, ge=0, le=1, description="Probability (0 to 1) that a message has a mistake, one that models make."
-    )
+    mistakes: float = Field(0.25, ge=0, le=1, description="Share (0 to 1) of messages with a mistake.")
     styles: Styles = Field(
         {"snippet": 1.0},
-        description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
-        "`query_first` reads a device before it acts, `sweeping` makes all calls that may help, even if it is minimal.",
+        description="Weights of styles: `snippet` calls all at once, `stepwise` one by one, `query_first` "
+        "reads first, `sweeping` calls all that may help.",
     )
-    minimal: bool = Field(
-        False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."
-    )
+    minimal: bool = Field(False, description="Whether it leaves out calls that would change nothing, and reads.")

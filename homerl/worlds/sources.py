@@ -22,11 +22,9 @@ from homerl.worlds.registry import default_world, read_blueprint, worlds
 
 
 class BlueprintFile(Model):
-    """A file of blueprints of any world, one on each line. Seeds select the blueprints of a split in turn, in the file's
-    order.
-    """
+    """A file of blueprints. Seeds select those of a split in turn, in the file's order."""
 
-    file: Annotated[Path, READS] = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
+    file: Annotated[Path, READS] = Field(description="The file, JSON Lines: one blueprint a line.")
 
     @property
     def world(self) -> str | None:
@@ -94,20 +92,16 @@ else:
 
 
 class Part(Model):
-    """A part of a mixture: a source, and how often it is drawn."""
+    """A part of a mixture."""
 
-    weight: float = Field(1.0, gt=0, description="How often a blueprint is of this part, relative to the other parts.")
-    recipe: AnyPart = Field(
-        default_factory=default_recipe, description="The world's recipe of the part's blueprints, or a file of them."
-    )
+    weight: float = Field(1.0, gt=0, description="How often it is drawn, relative to the other parts.")
+    recipe: AnyPart = Field(default_factory=default_recipe, description="The recipe of the part.")
 
 
 class Mixture(Model):
-    """Blueprints of several worlds, toolsets or languages. The seed of a blueprint draws its part."""
+    """Blueprints of several sources. The seed of a blueprint draws its part."""
 
-    worlds: dict[str, Part] = Field(
-        min_length=1, description="The parts by names of your own, such as `english` and `chinese`."
-    )
+    worlds: dict[str, Part] = Field(min_length=1, description="The parts, by names of your own.")
 
     def part_of(self, seed: int) -> str:
         """The name of the part that makes the blueprint of a seed."""

@@ -11,18 +11,18 @@ Range = tuple[int, int]
 
 
 class HouseholdRecipe(Model):
-    """What kind of households to make. Pairs are inclusive ranges."""
+    """Which households to make."""
 
     language: str = Field("en", description="Language (`en`, `zh`) of all names and texts.")
-    lexicon: Half = Field("train", description="Which half of the names and of the phrasings is used.")
+    lexicon: Half = Field("train", description="Which half of names and phrasings is used.")
     wanted: str | None = Field(
         None,
-        description="A situation (`water_leak`), category (`ROUTINE`) or domain (`health`) that is going on; null is any.",
+        description="A situation (`water_leak`), category (`ROUTINE`) or domain (`health`); null is any.",
     )
     memories: Range = Field((12, 40), description="Fewest and most memories of a household.")
     personas: str | None = Field(
         None,
-        description="Personas that people are seeded from: a JSONL file, or a data set of the hub; null is none.",
+        description="Personas to begin from: a JSONL file, or a data set of the hub.",
     )
 
     @model_validator(mode="after")

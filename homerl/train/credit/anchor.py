@@ -31,9 +31,7 @@ States = Sequence[Sequence[str]]
 class AnchorKeys(Model):
     """The recipe keys of `credit: anchor`."""
 
-    anchor_weight: float = Field(
-        1.0, ge=0, description="Of `credit: anchor`: weight ω of the state's advantage beside the trajectory's."
-    )
+    anchor_weight: float = Field(1.0, ge=0, description="Of `credit: anchor`: weight of the state's advantage.")
 
 
 def anchor_credit(group: PerStep, states: States, weight: float = 1.0) -> list[list[float]]:

@@ -36,14 +36,11 @@ from homerl.train.credit.contract import CreditMode, Fork, ForkPlan, Group
 
 
 class BranchSettings(Model):
-    """`credit: branch`: of a group's rollouts, `roots` begin at the start and the others at a fork of a root, which then
-    has `siblings` members, the root among them. `group` is the budget."""
+    """`credit: branch`: `roots` begin at the start, the others of the `group` at forks of a root."""
 
-    roots: int = Field(2, ge=2, description="Number of rollouts of a group that begin at the start.")
-    siblings: int = Field(3, ge=2, description="Number of rollouts that share a fork, the root among them.")
-    horizon: int = Field(
-        4, ge=1, description="Last step at which a root may be forked; steps count from 0, the first fork is at 1."
-    )
+    roots: int = Field(2, ge=2, description="Rollouts that begin at the start.")
+    siblings: int = Field(3, ge=2, description="Rollouts that share a fork, the root among them.")
+    horizon: int = Field(4, ge=1, description="Last step at which a root may be forked, from 1.")
 
 
 class BranchKeys(Model):

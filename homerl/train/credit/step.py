@@ -27,8 +27,8 @@ class StepKeys(Model):
 
     baseline: Literal["index", "state"] = Field(
         "index",
-        description="Of `credit: step`: what a return-to-go is compared with, those at the same index (`index`) or those "
-        "from the same state of what is to be done (`state`).",
+        description="Of `credit: step`: a return-to-go is compared with those at the same `index`, or from "
+        "the same `state`.",
     )
 
 

@@ -90,8 +90,7 @@ class GpuShare(Model):
         0.35,
         gt=0,
         lt=1,
-        description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory. For `continuous` the share is of the "
-        "memory that is still free.",
+        description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory, of `continuous` of what is free.",
     )
 
 

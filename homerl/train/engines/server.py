@@ -46,16 +46,12 @@ class ServerKeys(Model):
     """The recipe keys of engine `server`."""
 
     url: Address | tuple[Address, ...] | None = Field(
-        None, description="Of `server`: its address, as http://host:8000, or those of several servers."
+        None, description="Of `server`: its address, as http://host:8000, or several."
     )
-    group_port: int = Field(
-        51216, description="Of `server`: port by which it receives weights; each further server has the next one."
-    )
-    timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
-    deadline: float = Field(
-        900.0, gt=0, description="Of `server`: seconds that a request and its retries may take together."
-    )
-    retries: int = Field(3, ge=0, description="Of `server`: retries of a request that failed.")
+    group_port: int = Field(51216, description="Of `server`: port for weights; each further server has the next.")
+    timeout: float = Field(300.0, gt=0, description="Of `server`: seconds for a request.")
+    deadline: float = Field(900.0, gt=0, description="Of `server`: seconds for a request with its retries.")
+    retries: int = Field(3, ge=0, description="Of `server`: tries after the first.")
 
 
 class Server(Synced):

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 class TransformersKeys(Model):
     """The recipe keys of engine `transformers`."""
 
-    batch: int = Field(64, ge=1, description="Of `transformers`: most prompts that are sampled at a time.")
+    batch: int = Field(64, ge=1, description="Of `transformers`: most prompts at a time.")
     tokens: int | None = Field(
         None,
         ge=1,
-        description="Of `transformers`: most tokens that are sampled at a time, which is the number of prompts times the "
-        "longest with its sample; null is what a quarter of the device's memory can cache.",
+        description="Of `transformers`: most tokens at a time; null is what a quarter of the memory can cache.",
     )
 
 

@@ -32,7 +32,7 @@ FULL = 0.9  # share of vLLM's memory above which weights leave no room for its c
 class VLLMKeys(GpuShare):
     """The recipe keys of engine `vllm`."""
 
-    sleep: bool = Field(True, description="Of `vllm`: whether it gives its memory back while the trainer works.")
+    sleep: bool = Field(True, description="Of `vllm`: whether it frees memory while the trainer works.")
 
 
 class Colocated(Synced):

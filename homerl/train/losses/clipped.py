@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 class ClipKeys(Model):
     """The recipe keys of losses that clip each token's ratio."""
 
-    epsilon: float = Field(
-        0.2, gt=0, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
-    )
-    epsilon_high: float | None = Field(
-        None, gt=0, description="Clip range of the probability ratio above 1; null is `epsilon`."
-    )
+    epsilon: float = Field(0.2, gt=0, description="Clip range of the ratio below 1 (without `epsilon_high` also above).")
+    epsilon_high: float | None = Field(None, gt=0, description="Clip range of the ratio above 1; null is `epsilon`.")
 
 
 def clipped(ratio: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:

@@ -125,31 +125,25 @@ class PersonalHomeBlueprint(Model):
 class PersonalHomeRecipe(Model):
     """The blueprints to make. `tasks` and `difficulties` are weights."""
 
-    world: Literal["personalhome"] = Field(description="The world that the blueprints are of.")
+    world: Literal["personalhome"] = Field(description="The world.")
     tasks: dict[str, float] = Field(
         dict.fromkeys(KINDS, 1.0), description="Weights of the tasks `grounding`, `choice`, `features` and `plans`."
     )
     difficulties: dict[Difficulty, float] = Field(
         {"simple": 1.0, "medium": 1.0, "hard": 1.0}, description="Weights of the difficulties of questions."
     )
-    families: tuple[str, ...] | None = Field(
-        None, description="Families of questions that are asked, such as `times`; null is all."
-    )
-    counterfactuals: bool = Field(True, description="Whether a grounding task asks two counterfactual questions too.")
-    personal: float = Field(0.5, ge=0, le=1, description="Share of questions that name people and not their ids.")
+    families: tuple[str, ...] | None = Field(None, description="Families of questions, such as `times`; null is all.")
+    counterfactuals: bool = Field(True, description="Whether a grounding task asks two counterfactuals too.")
+    personal: float = Field(0.5, ge=0, le=1, description="Share of questions that name people, not ids.")
     setting: Setting = Field(
-        "agentic", description="Whether the agent looks around with tools, or is shown the whole household (`sole`)."
+        "agentic", description="Whether the agent has tools (`agentic`), or is shown the whole household (`sole`)."
     )
-    tools: tuple[str, ...] | None = Field(
-        None, description="Names of the tools that the agent has, such as `get_weather`; null is all."
-    )
+    tools: tuple[str, ...] | None = Field(None, description="Tools of the agent, such as `get_weather`; null is all.")
     names: Literal["split", "train", "heldout"] = Field(
         "split",
-        description="Which half of names and phrasings households have: that of the blueprint's split, or always one.",
+        description="Half of names and phrasings: that of the `split`, or always `train` or `heldout`.",
     )
-    scenes: bool = Field(
-        False, description="Whether each household has a video of what is going on, which tools show in words."
-    )
+    scenes: bool = Field(False, description="Whether each household has a video of what goes on, in words.")
     household: HouseholdRecipe = Field(HouseholdRecipe(), description="What the households are like.")
 
     @property

@@ -88,33 +88,24 @@ def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHo
 
 
 class SimuHomeRecipe(Model):
-    """The blueprints to make. `types` gives each query type or group a weight, such as `qt3` or `qt3/feasible`."""
+    """The blueprints to make."""
 
-    world: Literal["simuhome"] = Field(description="The world that the blueprints are of.")
+    world: Literal["simuhome"] = Field(description="The world.")
     types: dict[str, float] = Field(
         dict.fromkeys(QUERY_TYPES, 1.0),
-        description="Weights of query types; a key is a type, which means both of its cases, or one group, such as "
-        "`qt3/feasible`.",
+        description="Weights of query types, or of their cases, such as `qt3/feasible`.",
     )
-    goals: tuple[int, int] = Field(
-        (1, 4), description="Fewest and most goals of an episode: devices to set, values to tell."
-    )
+    goals: tuple[int, int] = Field((1, 4), description="Fewest and most goals of an episode.")
     devices: tuple[int, int] = Field(Scale().devices, description="Fewest and most devices of a home.")
     kinds: tuple[str, ...] = Field(ALL_KINDS, min_length=1, description="Kinds of devices that homes may have.")
-    language: str = Field("en", description="Language (`en`, `zh`) of the user, of the prompt and of names.")
-    phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say its request.")
-    temperature: float = Field(
-        1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
-    )
-    frames: Pool = Field(
-        "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
-    )
-    preserve: bool = Field(
-        False, description="Whether success also needs that no other device has changed; the paper does not ask for it."
-    )
-    strict: bool = Field(True, description="Whether the world keeps the known faults of the paper's program.")
+    language: str = Field("en", description="Language (`en`, `zh`) of all texts.")
+    phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
+    temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
+    frames: Pool = Field("any", description="Frames of the grammar: `heldout` is a quarter, `train` the others, `any` all.")
+    preserve: bool = Field(False, description="Whether success needs that nothing else has changed.")
+    strict: bool = Field(True, description="Whether the known faults of the paper's program are kept.")
     toolset: Literal["released", "paper"] = Field(
-        "released", description="Tools of the agent: the 20 of the released program, or the 13 of the paper."
+        "released", description="Tools of the agent: the 20 `released` ones, or the 13 of the `paper`."
     )
     prompt: Literal["brief", "full"] = Field("full", description="How much the system prompt explains.")
 

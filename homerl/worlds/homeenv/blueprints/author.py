@@ -56,43 +56,39 @@ def _name_families(schema: dict[str, Any]) -> None:
 
 
 class BlueprintRecipe(Model):
-    """What blueprints to make. Weights need not sum to 1. The home's language is the user's."""
+    """What blueprints to make. Weights need not sum to 1."""
 
     world: Literal["homeenv"] = Field(  # not serialised: bytes that depend on a recipe are older than this key
-        "homeenv", exclude=True, description="The world that the blueprints are of; it may be left out."
+        "homeenv", exclude=True, description="The world; it may be left out."
     )
     home: HomeRecipe = Field(HomeRecipe(), description="The homes.")
-    intents: tuple[int, int] = Field((1, 2), description="Fewest and most intents (wishes of the user) of a blueprint.")
+    intents: tuple[int, int] = Field((1, 2), description="Fewest and most wishes of a blueprint.")
     families: dict[str, float] = Field(
         {"atomic": 1.0, "compositional/explicit": 1.0},
         json_schema_extra=_name_families,
     )
     devices: tuple[int, int] = Field(
-        (2, 3), description="Fewest and most devices that an intent of `compositional/explicit` names, from 2 up."
+        (2, 3), description="Fewest and most devices that a wish of `compositional/explicit` names."
     )
     wordings: dict[Wording, float] = Field(
         {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
-        description="Weights of how people speak; `noisy` has slips of speech.",
+        description="Weights of manners of speech; `noisy` has slips.",
     )
-    phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say each intent.")
-    temperature: float = Field(
-        1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
-    )
-    frames: Pool = Field(
-        "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
-    )
+    phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
+    temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
+    frames: Pool = Field("any", description="Frames of the grammar: `heldout` is a quarter, `train` the others, `any` all.")
     writing: Writing = Field(
         AS_IT_IS,
         exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
-        description="How people write: letter case, final marks, and short sentences.",
+        description="How people write.",
     )
-    preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
+    preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
         description="Tools of the agent, such as HomeFlow's (it writes code), SMH-Bench's (one call a service, automations "
         "too), and `direct` (one JSON answer to the whole home in text).",
     )
-    prompt: PromptName = Field("brief", description="How much the system prompt explains, and tells of the home.")
+    prompt: PromptName = Field("brief", description="How much the system prompt explains.")
 
     @model_validator(mode="after")
     def _ranges(self) -> BlueprintRecipe:
