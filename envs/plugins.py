@@ -28,6 +28,7 @@ from envs.documents import InputError
 
 # languages are data, no modules
 KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages", "commands")
+OF_RUNS = tuple(kind for kind in KINDS if kind != "commands")  # a command is no part of a run
 ALL = "HOMERL_PLUGINS"  # names folders that hold one folder for each kind, such as that of a run
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
@@ -43,7 +44,7 @@ def added_folders(kind: str) -> list[str]:
     return [str(folder.resolve()) for folder in (*named, *held)]
 
 
-def refuse_unloaded(folder: Path, kinds: Collection[str] = KINDS) -> None:
+def refuse_unloaded(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
     """Raise `InputError` if a folder of plug-ins, which has one folder for each kind, holds some that are not loaded.
 
     They are Python, so nothing of a folder that a person only named is run unasked.

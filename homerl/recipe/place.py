@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.plugins import KINDS, refuse_unloaded
+from envs.plugins import OF_RUNS, refuse_unloaded
 
 FILES, PLUGINS = "files", "plugins"  # folders of a run: the files that its recipe names, and the plug-ins that it used
 OF_TASKS = ("worlds", "toolsets", "intents", "languages")  # kinds of plug-ins of which tasks are made
@@ -28,7 +28,7 @@ def in_place(data: Any, file: Path) -> Any:
     return moved(data, str(was), str(now))
 
 
-def refuse_unloaded_of(folder: Path, kinds: Collection[str] = KINDS) -> None:
+def refuse_unloaded_of(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
     """Raise `InputError` if plug-ins of a run, or of the run of a stage, are not loaded (`refuse_unloaded`)."""
     for run in (folder, folder.parent):
         if (run / RECORD).is_file():

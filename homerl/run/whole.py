@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from envs.documents import InputError, naming
 from envs.model import READS, Shipped
-from envs.plugins import VARIABLES, added_folders
+from envs.plugins import OF_RUNS, added_folders
 from homerl.recipe.base import Base
 from homerl.recipe.place import FILES, PLUGINS
 
@@ -35,7 +35,7 @@ def made_whole(recipe: Base) -> Any:
 
 def keep_plugins(out: Path) -> None:
     """Copy the folders of plug-ins that the environment names into the run's folder."""
-    for kind in VARIABLES:
+    for kind in OF_RUNS:
         place = out / PLUGINS / kind
         for folder in map(Path, added_folders(kind)):
             if folder.is_dir() and folder != place.resolve():

@@ -160,6 +160,13 @@ def test_a_device_of_ones_own_has_the_general_icon_and_says_what_it_does():
     assert tile.summary.words.replace("\N{NO-BREAK SPACE}", " ") == "on · charge 3.5 joule"
 
 
+def test_a_tile_shows_the_kind_of_a_device_unless_its_name_does():
+    for name, kind in (("ceiling light", "desk lamp"), ("my desk lamp", "")):
+        view = HomeView("h1", "x", home_with(own_device(name="desk_lamp"), name=name))
+        (tile,) = view.tiles["lab"]
+        assert tile.product == kind and ("<small>desk lamp</small>" in render_homes([view])) == bool(kind)
+
+
 def test_every_shipped_category_has_an_icon():
     assert {spec.category for spec in Catalogue.shipped().values()} <= ICONS
 
@@ -318,7 +325,7 @@ def gallery(tmp_path_factory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 900, 1150, 1400])
+@pytest.mark.parametrize("width", [420, 900, 1150, 1280, 1400])
 def test_page_in_a_real_browser(gallery, browser, width, scheme):
     """No error, no request, nothing clipped or sticking out, and the texts have contrast enough."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -335,6 +342,14 @@ def test_page_in_a_real_browser(gallery, browser, width, scheme):
     assert page.evaluate(BROKEN_WORDS) == []
     assert page.evaluate(CONTRAST) == []
     context.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 8])
+def test_a_long_title_of_a_room_breaks_between_words(browser, seed):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_content(render_homes([HomeView("h", "home", make_home(seed, HomeRecipe(devices=(16, 20), coined=0.9)))]))
+    assert page.evaluate(BROKEN_WORDS) == []
 
 
 @pytest.mark.long
@@ -392,7 +407,7 @@ OVERLAPS = """
 }).map(box => JSON.stringify(box)).slice(0, 5)
 """
 BROKEN_WORDS = """
-[...document.querySelectorAll('.who b')].filter(e => [...e.textContent.matchAll(/[^\\s-]+/g)].some(word => {
+[...document.querySelectorAll('.who b, .room h3')].filter(e => [...e.textContent.matchAll(/[^\\s-]+/g)].some(word => {
   const range = document.createRange();
   range.setStart(e.firstChild, word.index);
   range.setEnd(e.firstChild, word.index + word[0].length);

@@ -140,6 +140,10 @@ def test_of_two_sentences_at_once_one_is_refused(client: Client, session: Sessio
     assert len(session.turns) == 1
 
 
+def test_a_browser_that_asks_for_an_icon_is_told_that_there_is_none(client: Client) -> None:
+    assert client.send("GET", "/favicon.ico").status == 204
+
+
 def test_an_answer_that_breaks_off_says_so_and_the_talk_goes_on(client: Client, session: Session) -> None:
     note, end = client.say("break")
     assert note == {"event": {"note": "no answer: CUDA out of memory"}} and end["turns"] == [] and not end["busy"]
