@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
 
 from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, Patience
@@ -32,6 +33,7 @@ from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.common import load_policy, packed_passes, with_kernels
 from homerl.train.memory import count_of, longest, teacher_model
 from homerl.train.packing.rows import TokenSequence
+from homerl.train.packing.updates import PackedUpdates
 from homerl.train.policy import add_head, placed
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.refusals import starts_empty
@@ -40,9 +42,6 @@ from homerl.train.watchdog import Stalled
 
 if TYPE_CHECKING:
     from openai.types.completion_choice import Logprobs
-    from transformers import PreTrainedTokenizerBase
-
-    from homerl.train.packing.updates import PackedUpdates
 
 AT_ONCE = 64  # requests of a rank
 PATIENCE = Patience(timeout=300.0, deadline=900.0, tries=4)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 import torch
 
 from homerl.train.losses.clipped import by_token
@@ -41,7 +41,7 @@ class RolloutObjective:
         self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
         self.exact = settings.exact and not dropout
 
-        def tensor(values: Any) -> torch.Tensor:
+        def tensor(values: np.ndarray | list[float]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
 
         lengths = tokens.lengths
