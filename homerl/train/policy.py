@@ -34,6 +34,8 @@ def adapted(model: PreTrainedModel, recipe: RLVERecipe, tokenizer: PreTrainedTok
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     model.config.get_text_config().pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
     if recipe.rlve.head == "float32":
+        if recipe.model.dtype != "float32":  # TF32 multiplies 16-bit numbers exactly
+            torch.backends.cuda.matmul.allow_tf32 = True
         head = model.get_output_embeddings()
         head.forward = MethodType(_in_float32, head)
     if (config := peft_config(recipe.model)) is None:

@@ -473,6 +473,32 @@ LACKS = [
 ]
 
 
+@pytest.mark.parametrize("head", ["model", "float32"])
+def test_vllm_computes_logits_in_the_format_of_the_trainers_head(head, model, tokenizer, monkeypatch):
+    from trl.generation import vllm_generation
+
+    made = []
+    monkeypatch.setattr(vllm_generation, "is_vllm_available", lambda: True)
+    monkeypatch.setattr(vllm_generation, "LLM", lambda **options: made.append(options), raising=False)
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "::", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)  # TRL writes them
+    recipe = RLVESettings(head=head, engine={"kind": "vllm", "sleep": False})
+    engine = engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False)
+    engine.attach(SimpleNamespace(model=model, accelerator=Accelerator(cpu=True), processing_class=tokenizer), None)
+    assert made[0].get("hf_overrides") == ({"head_dtype": "float32"} if head == "float32" else None)
+    assert made[0]["logprobs_mode"] == "processed_logprobs"
+
+
+def test_a_server_with_another_head_than_the_trainers_is_refused():
+    with VLLM() as server:
+        engine = {"kind": "server", "url": server.url[:-3]}
+        recipe = SimpleNamespace(rlve=RLVESettings(max_tokens=512, max_episode_tokens=8192, engine=engine, head="float32"))
+        server.info = STARTED
+        assert "--hf-overrides" in _engine(recipe)[0]
+        server.info = STARTED | {"model_config": STARTED["model_config"] | {"hf_overrides": {"head_dtype": "float32"}}}
+        assert _engine(recipe) == []
+
+
 @pytest.mark.parametrize(("info", "lacks"), LACKS)
 def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, lacks):
     with VLLM() as server:

@@ -38,6 +38,7 @@ class SamplerSettings(Protocol):
     max_tokens: int
     max_episode_tokens: int
     temperature: float
+    head: str
     async_rollouts: int
     engine: Any
 

@@ -273,6 +273,8 @@ def _lacking(said: dict[str, Any], settings: SamplerSettings) -> Iterator[str]:
         yield """--weight-transfer-config '{"backend": "nccl"}'"""
     if model["logprobs_mode"] != "processed_logprobs":  # other modes ignore the sampling temperature
         yield "--logprobs-mode processed_logprobs"
+    if settings.head == "float32" and (model.get("hf_overrides") or {}).get("head_dtype") != "float32":
+        yield """--hf-overrides '{"head_dtype": "float32"}'"""
     if not said.get("cache_config", {}).get("enable_prefix_caching", True):
         yield "--enable-prefix-caching"
     if model["max_model_len"] < tokens:

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
 from homerl.train.phases import Phases
+from homerl.workarounds import vllm_options
 
 if TYPE_CHECKING:
     import torch
@@ -99,8 +101,8 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
             yield name.replace(".base_layer", ""), whole
 
 
-def generation(trainer: PolicyTrainer, **options: Any) -> VLLMGeneration:
-    """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it.
+def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> VLLMGeneration:
+    """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it, with the options `vllm` too.
 
     TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
     with it the KL reference, so copies are merged here. To a server, copies of all weights are sent: vLLM packs several
@@ -115,24 +117,29 @@ def generation(trainer: PolicyTrainer, **options: Any) -> VLLMGeneration:
             for name, weight in named:
                 yield name, weight.clone() if self.mode == "server" else weight
 
-    return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
+    with vllm_options.given(vllm):
+        return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
 
 
 class Synced:
-    """Samples from a vLLM that TRL sends the weights to. `transfer` are the options of its `VLLMGeneration`.
+    """Samples from a vLLM that TRL sends the weights to. `transfer` are options of its `VLLMGeneration`, `vllm` others of
+    vLLM.
 
     `version` is -1 before the first sync, since a server may have any weights then.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int, temperature: float, transfer: Mapping[str, Any]) -> None:
-        self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
+    def __init__(
+        self, tokenizer: Tokenizer, max_tokens: int, temperature: float, transfer: Mapping[str, Any],
+        vllm: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self.tokenizer, self.max_tokens, self.temperature, self.vllm = tokenizer, max_tokens, temperature, vllm
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
         self.generation: Any = None  # TRL's `VLLMGeneration`, once attached
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
         self.trainer, self.phases = trainer, phases
-        self.generation = generation(trainer, **self.transfer)
+        self.generation = generation(trainer, self.vllm, **self.transfer)
 
     def sync(self, version: int) -> None:
         """Send the weights, and name them by their version."""

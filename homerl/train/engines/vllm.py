@@ -45,8 +45,10 @@ class Colocated(Synced):
         temperature: float,
         sleep: bool,
         options: Mapping[str, Any] = MappingProxyType({}),
+        vllm: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        super().__init__(tokenizer, max_tokens, temperature, {**options, "enable_sleep_mode": sleep, "mode": "colocate"})
+        transfer = {**options, "enable_sleep_mode": sleep, "mode": "colocate"}
+        super().__init__(tokenizer, max_tokens, temperature, transfer, vllm)
         self.sleep, self.prefixes = sleep, PrefixHits()
         self._waiting: dict[str, asyncio.Future[Sample]] = {}
         self._names = map(str, itertools.count())
@@ -111,7 +113,8 @@ class VLLM(SyncedKind):
             "max_model_length": settings.max_episode_tokens + settings.max_tokens,
             "max_num_seqs": settings.blueprints_per_update * settings.group // world_size(),
         }
-        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options)
+        vllm = {"hf_overrides": {"head_dtype": "float32"}} if settings.head == "float32" else {}
+        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options, vllm)
 
     def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
