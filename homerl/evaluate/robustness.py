@@ -97,7 +97,7 @@ def run_recipe_robustness(path: str, out: Path, limit: int | None = None, resume
     left_out = ", ".join(suite.name for suite in recipe.bench.suites if suite not in played)
     if not played:
         raise InputError(f"in {left_out} people tell all at once", path, "name a recipe with a suite of dialogues in homes")
-    agent, bench = recipe.model.name if recipe.model else str(recipe.agent), recipe.bench
+    agent, bench = str(recipe.model.name if recipe.model else recipe.agent), recipe.bench
     settings = BenchRun(
         str(Path(path).resolve()), agent, out, limit=limit, temperature=bench.temperature, max_tokens=bench.max_tokens,
         seed=recipe.seed, cpu=recipe.cpu, at_once=bench.batch, resume=resume, robustness=True,
@@ -137,7 +137,9 @@ def measured(
         parts = {name: part for name, specs in told.items() if (part := that_show(plain, specs, seen)).indices}
     if parts:
         shown = sorted({index for part in parts.values() for index in part.indices})
-        play_parts({TOLD_AT_ONCE: Chosen(at_once, shown), **parts}, factories, pace, out, title)
+        to_play: dict[str, EpisodeSpecs] = {TOLD_AT_ONCE: Chosen(at_once, shown)}
+        to_play |= {str(name): part for name, part in parts.items()}
+        play_parts(to_play, factories, pace, out, title)
     rows = [compared(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")

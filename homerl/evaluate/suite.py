@@ -204,6 +204,7 @@ def limited(found: list[Any], limit: int | None) -> list[Any]:
 
 
 def _released(settings: BenchRun) -> list[Any]:
+    assert settings.episodes is not None
     instances = find_suite(settings.suite).read_files(settings.episodes, settings.mended)
     if instances is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
@@ -235,7 +236,7 @@ def factories_of(
     if settings.is_served:
         from homerl.llm.agent import LLMAgent
 
-        name = settings.served
+        name = settings.served or ""
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
         kind = own or partial(LLMAgent, clips=clips)
         seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
@@ -263,7 +264,7 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     from homerl.bench.player import file_stamps
 
     engine, tokenizer = local_engine(
-        settings.model, settings.cpu, settings.max_tokens, settings.temperature, settings.at_once
+        settings.model, settings.cpu, settings.max_tokens or OF_CALL, settings.temperature, settings.at_once
     )
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731

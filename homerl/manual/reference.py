@@ -196,7 +196,7 @@ def _title(models: tuple[str, ...]) -> str:
     return f"Keys of {_and(find_sections()[model].title for model in models)}"
 
 
-Plugin = CreditMode | EngineKind | Loss[Any]
+Plugin = CreditMode[Any] | EngineKind | Loss[Any]
 
 
 def _choices(title: str, key: str, plugins: Mapping[str, Plugin]) -> str:

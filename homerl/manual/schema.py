@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -50,9 +50,11 @@ def name_of(model: type[BaseModel]) -> str:
 
 @cache
 def _generated() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
-    models = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile, Mixture]
+    models: list[type[BaseModel]] = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile, Mixture]
     named, schema = models_json_schema([(model, "validation") for model in models])
-    return {model: found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema["$defs"]
+    return {cast(type[BaseModel], model): found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema[
+        "$defs"
+    ]
 
 
 def recipe_schema() -> Schema:

@@ -228,4 +228,4 @@ def served_model(url: str) -> str:
         raise InputError(f"the server lists no models: {why}", url, "the address ends in /v1")
     if len(names) != 1:
         raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")
-    return names[0]
+    return str(names[0])

@@ -197,6 +197,7 @@ async def _unless_gone(request: Request, proposing: Any) -> Reply | None:
             with suppress(asyncio.CancelledError):
                 await task
             return None
+    reply: Reply
     (reply,) = task.result()
     return reply
 

@@ -7,7 +7,7 @@ imports torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,9 @@ class WandbSettings(Model):
 
 class Base(Model):
     """What every recipe says."""
+
+    if TYPE_CHECKING:
+        run: Any  # each kind of run says its own
 
     homerl: Literal[1] = Field(description="Version of the format; it makes the file a program.")
     seed: int = Field(0, description="Seed of weights, data and sampling; blueprints have their own.")

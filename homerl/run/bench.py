@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from rich.progress import Progress, TaskID
 
 from homerl.bench.instances import Instances
 from homerl.bench.player import Player, claim, file_stamps
@@ -15,6 +18,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.run.recipe import recipe_data
 from homerl.run.record import surroundings
 from homerl.terminal.progress import progress_bar
+from homerl.train.model import ModelSettings
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
@@ -31,9 +35,19 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
                 factories,
                 folder,
                 pace,
-                lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
+                partial(_advance, bar, task),
             )
     return scores
+
+
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)
+
+
+def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
+    """The model that the recipe evaluates, and its name."""
+    assert recipe.model and recipe.model.name
+    return recipe.model, recipe.model.name
 
 
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, Pace]]
@@ -52,9 +66,9 @@ def _of_model(recipe: BenchRecipe) -> Players:
     from homerl.agents.transformers_engine import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
 
-    name, settings = recipe.model.name, recipe.bench
+    (played, name), settings = _model(recipe), recipe.bench
     tokenizer = load_tokenizer(name, own=True)
-    model = load_policy(recipe.model, name).to("cpu" if recipe.cpu else "cuda").eval()
+    model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
     factories = ParticipantFactories(agents_with(engine, tokenizer), identity=identity(recipe))
     pace = Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
@@ -63,14 +77,15 @@ def _of_model(recipe: BenchRecipe) -> Players:
 
 def _baseline(recipe: BenchRecipe) -> Players:
     """The agent that the recipe names, of each suite's world."""
+    agent = str(recipe.agent)
     if (config := recipe.expert) is None:
-        return lambda suite: (ParticipantFactories(suite.world.baselines[recipe.agent], identity=recipe.agent), Pace())
-    who = f"{recipe.agent} {config.model_dump_json()}"
+        return lambda suite: (ParticipantFactories(suite.world.baselines[agent], identity=agent), Pace())
+    who = f"{agent} {config.model_dump_json()}"
     return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), Pace())
 
 
 def _shown(recipe: BenchRecipe) -> str:
-    return Path(recipe.model.name).parent.name if recipe.model else str(recipe.agent)
+    return Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent)
 
 
 def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> Heldout | Instances:
@@ -81,20 +96,23 @@ def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> Heldout | Instan
 
     instances, benchmark = read_suite(suite.benchmark), suite_behind(suite.benchmark)[1]
     played = benchmark.easier_half(instances) if suite.easier_half else instances
-    return Instances(spread_evenly(played, suite.count), setting_of(benchmark, suite.setting), 1, suite.user.behaviours)
+    return Instances(
+        spread_evenly(played or (), suite.count), setting_of(benchmark, suite.setting), 1, suite.user.behaviours
+    )
 
 
 def identity(recipe: BenchRecipe) -> str:
     """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
-    stamps = file_stamps(recipe.model.name)
+    model, name = _model(recipe)
+    stamps = file_stamps(name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
-    told = recipe.model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
+    told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
     return json.dumps([told, stamps, sampling, recipe.seed])
 
 
 def player(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> Player:
     """What is written of who plays a suite of so many episodes."""
-    model, beside = recipe.model and Path(recipe.model.name), recipe.out / "model"
+    model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
     own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
-    files = tuple(file_stamps(recipe.model.name)) if recipe.model else ()
+    files = tuple(file_stamps(_model(recipe)[1])) if recipe.model else ()
     return Player(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

@@ -145,4 +145,4 @@ def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
 def _gpus() -> int:
     import torch
 
-    return max(1, torch.cuda.device_count())
+    return max(1, int(torch.cuda.device_count()))

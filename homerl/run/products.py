@@ -85,12 +85,12 @@ class Incomplete(Stopped):
 
 def kept(stats: Path) -> int:
     """The number of trajectories of a synthesis."""
-    return read_json(stats).data.get("trajectories", 0)
+    return int(read_json(stats).data.get("trajectories", 0))
 
 
 def lost(stats: Path) -> int:
     """The number of blueprints of a synthesis for which servers failed."""
-    return read_json(stats).data.get("outcomes", {}).get(Outcome.INFRA_ERROR, 0)
+    return int(read_json(stats).data.get("outcomes", {}).get(Outcome.INFRA_ERROR, 0))
 
 
 def reads(stage: dict[str, Any], before: dict[str, Any]) -> bool:

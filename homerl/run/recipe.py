@@ -63,7 +63,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return validate(KINDS[kind], document)
 
 
-def recipe_data(recipe: Recipe) -> dict[str, Any]:
+def recipe_data(recipe: Base) -> dict[str, Any]:
     """The complete recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
 

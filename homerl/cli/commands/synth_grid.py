@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from envs.documents import InputError
 from homerl.terminal.commands import Command, RecipeName
 from homerl.terminal.console import console
 
@@ -22,18 +24,21 @@ def synth_grid(
     """Compare branching factors (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
     from homerl.flow.grid import grid, grid_table, write
     from homerl.flow.mcts import Budget
+    from homerl.flow.recipe import SynthRecipe
     from homerl.processes.locks import folder_lock
-    from homerl.run.recipe import load_recipe
+    from homerl.run.recipe import FlywheelRecipe, load_recipe
     from homerl.terminal.progress import progress_bar
 
     loaded = load_recipe(recipe, context.args)
+    if not isinstance(loaded, SynthRecipe | FlywheelRecipe):
+        raise InputError(f"`run: {loaded.run}` searches for nothing", recipe, "name a recipe of `run: synth`")
     budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
     with folder_lock(out) if out else nullcontext():  # before anything is played, since the folder may be no place to write
         for budget in (None, *budgets):
             title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
             with progress_bar() as bar:
                 task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
-                cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
+                cells = grid(loaded.synth, budget, partial(bar.advance, task), keep=out is not None)
             console.print(grid_table(cells, title))
             if out:
                 write(cells, out / title.replace(" ", "-"), loaded.seed)

@@ -73,7 +73,8 @@ def _packages(recipe: Base) -> list[str]:
     engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
-    fused = getattr(recipe, "model", None) is not None and recipe.model.kernels == "liger"
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    fused = model is not None and model.kernels == "liger"
     missing |= {"liger_kernel": KERNELS} if fused and not liger_installed() else {}
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
@@ -87,8 +88,8 @@ def _weights(recipe: Base) -> list[str]:
     """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
     teacher = _teacher(recipe)
-    names = filter(None, (model and model.name, teacher and not teacher.url and teacher.model))
-    return [what for name in names for what in _lacking(name)]
+    names = (model.name if model else None, teacher.model if teacher and not teacher.url else None)
+    return [what for name in names if name for what in _lacking(name)]
 
 
 def _lacking(name: str) -> list[str]:

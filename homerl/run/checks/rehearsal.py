@@ -88,9 +88,8 @@ def sources(recipe: Base) -> Iterator[Source]:
 
 
 def _named(recipe: Any) -> Iterator[Source]:
-    synth, training, evaluation, bench = (
-        getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench")
-    )
+    parts: Iterator[Any] = (getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench"))
+    synth, training, evaluation, bench = parts
     if synth and not synth.author:
         stages = {f"synth.curriculum.{number}": stage for number, stage in enumerate(synth.curriculum)}
         of, expert = (synth.split, synth.first_seed), FLAWLESS if synth.agent else synth.expert
@@ -105,8 +104,8 @@ def _named(recipe: Any) -> Iterator[Source]:
             yield Source("evaluation.recipe", held, "heldout", evaluation.first_seed, evaluation.count, *played)
     for number, suite in enumerate(bench.suites if bench else ()):
         if suite.benchmark is None:
-            of, played = ("heldout", suite.first_seed), (bench.limits, suite.user.behaviours)
-            yield Source(f"bench.suites.{number}.recipe", suite.recipe, *of, suite.count, *played)
+            played, key = (bench.limits, suite.user.behaviours), f"bench.suites.{number}.recipe"
+            yield Source(key, suite.recipe, "heldout", suite.first_seed, suite.count, *played)
 
 
 def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:

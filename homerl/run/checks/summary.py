@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import yaml
 
+from homerl.flow.recipe import SynthRecipe
 from homerl.run.checks.preflight import check_machine, template_of
 from homerl.run.checks.prompts import measure
 from homerl.run.checks.rehearsal import rehearse
@@ -25,7 +26,8 @@ def summary(recipe: Recipe, path: str, gpus: int | None, gpu_memory: float, full
     memory = memory_of(recipe, gpu_memory)
     for stage, estimate in estimates(recipe, gpus, memory).items():
         yield from (f"{stage}: {line}" for line in (estimate.lines if full else estimate.brief)(memory))
-        if recipe.model.name and (template := template_of(recipe.model.name)):
+        name = recipe.model.name if not isinstance(recipe, SynthRecipe) and recipe.model else None
+        if name and (template := template_of(name)):
             yield f"{stage}: chat template: {template}"
     check_machine(recipe, path)
     yield from (f"rehearsal: {line}" for line in rehearse(recipe))
