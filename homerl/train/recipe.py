@@ -253,16 +253,6 @@ class SentinelSettings(Model):
     """When a run without signal is stopped, with the cause named."""
 
     patience: int = Field(20, ge=1, description="Updates in a row for which a cause holds before the run is stopped.")
-    max_zero_advantage: float = Field(
-        0.98,
-        ge=0,
-        le=1,
-        description="Largest share (0 to 1) of tokens without advantage, and of groups that are dropped.",
-    )
-    max_logp_gap: float = Field(
-        0.1, gt=0, description="Largest mean difference of log-probabilities of sampler and trainer, in nats."
-    )
-    min_entropy: float = Field(1e-4, ge=0, description="Smallest mean entropy of the policy, in nats.")
 
 
 class DeadlineSettings(Model):

@@ -18,6 +18,10 @@ from homerl.terminal.endings import Stopped
 from homerl.train.credit.common import TOLERANCE
 from homerl.train.recipe import SentinelSettings
 
+MOST_LOST = 0.98  # share of sampled tokens without advantage, and of groups that are dropped
+MOST_GAP = 0.1  # nats a token, the mean difference of log-probabilities of sampler and trainer
+LEAST_ENTROPY = 1e-4  # nats a token
+
 
 class SignalLost(Stopped):
     """The run has stopped learning (exit code 3). The message names the cause and what to do."""
@@ -97,28 +101,22 @@ class Sentinel:
 
     def watch(self, rollout_metrics: Mapping[str, float]) -> None:
         """Raise `SignalLost` if a cause has held for `patience` updates in a row."""
-        settings, metrics = self.settings, {**rollout_metrics, **self.update_metrics}
+        metrics, patience = {**rollout_metrics, **self.update_metrics}, self.settings.patience
+        zero, dropped = (metrics.get(f"sentinel/{key}", 0.0) for key in ("zero_advantage", "dropped_groups"))
+        gap, entropy = metrics.get("sentinel/logp_gap", 0.0), metrics.get("sentinel/entropy", 1.0)
+        alike = "nearly every group has equal returns (tasks too easy or too hard for this policy)"
+        failing = "nearly every group was dropped (the user simulator, a server or the world fails)"
+        unsynced = "log-probabilities differ (weights not synced, or another template)"
         causes = {
-            "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
-                "sentinel/zero_advantage", 0.0
-            )
-            > settings.max_zero_advantage
-            and not self.distilled,
-            "no rollouts: nearly every group was dropped (the user simulator, a server or the world fails)": metrics.get(
-                "sentinel/dropped_groups", 0.0
-            )
-            > settings.max_zero_advantage,
-            "sampler and trainer disagree: log-probabilities differ (weights not synced, or another template)": metrics.get(
-                "sentinel/logp_gap", 0.0
-            )
-            > settings.max_logp_gap,
-            "entropy collapsed: the policy samples the same tokens every time": metrics.get("sentinel/entropy", 1.0)
-            < settings.min_entropy,
+            f"no advantage: {alike}": zero > MOST_LOST and not self.distilled,
+            f"no rollouts: {failing}": dropped > MOST_LOST,
+            f"sampler and trainer disagree: {unsynced}": gap > MOST_GAP,
+            "entropy collapsed: the policy samples the same tokens every time": entropy < LEAST_ENTROPY,
         }
         for cause, holds in causes.items():
             self.streaks[cause] = self.streaks.get(cause, 0) + 1 if holds else 0
-            if self.streaks[cause] >= settings.patience:
-                raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
+            if self.streaks[cause] >= patience:
+                raise SignalLost(f"{cause}; it held for {patience} updates, so the run stops here")
 
 
 def refuse_not_finite(loss: float) -> None:
