@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from command import homerl
 
 from homerl.flow.grid import CELLS, balanced_rows, grid, grid_table, write
 from homerl.flow.mcts import Budget
@@ -69,3 +70,8 @@ def test_dialogues_are_dealt_round_by_round_and_no_part_of_the_curriculum_is_cut
     assert len(few) == 100 and {row["number"] for row in few} == {0} and max(row["of"] for row in few) > 270
     assert len(many) == 250 and sum(row["number"] == 0 for row in many) == 200
     assert [row["of"] for row in many] == sorted(row["of"] for row in many)
+
+
+def test_a_recipe_that_searches_for_nothing_is_refused():
+    done = homerl("synth-grid", "recipes/sft_8b.yaml")
+    assert done.code == 2 and "searches for nothing" in done.err and "Traceback" not in done.err
