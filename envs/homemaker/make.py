@@ -100,8 +100,8 @@ class HomeRecipe(Model):
         None,
         ge=1,
         exclude_if=lambda different: different is None,
-        description="Number of different homes, of which one is drawn for each task: rooms, devices and names are of that "
-        "home; weather, hour and the state of devices are drawn anew. Null makes a home for each task.",
+        description="Number of different homes, of which each task draws one, with weather, hour and state anew; null makes "
+        "a home a task.",
     )
     did_range: Range = Field((1001, 9999), description="Smallest and largest id of a device.")
     ids: Literal["number", "slug"] = Field(

@@ -28,13 +28,13 @@ from homerl.worlds.sources import BlueprintFile, Mixture
 
 HEAD = """# Reference of recipes
 
-Every key of every kind of [recipe](recipes.md), to look up, with its default. `scripts/regenerate` writes this page (`homerl
-reference`), and the [JSON Schema](schemas/recipe.v1.json) of the same for editors. Words: [glossary](glossary.md).
+Every key of [recipes](recipes.md), to look up, with its default. `scripts/regenerate` writes this page (`homerl reference`)
+and a [JSON Schema](schemas/recipe.v1.json) for editors. Words: [glossary](glossary.md).
 
 A file writes a key within its sections, the command line by its whole path: `--rlve.kl 0.01`. `[]` in a path is any item of
 a list; the command line replaces lists whole, but `--every.intents` sets a key in their items too. `NAME` is a name of your
-own. A section that stands at several places is listed once. A key is followed by its default, which is null where none is
-shown, and by its type where the default does not show it. A share is from 0 to 1. `homerl check` refuses other values.
+own. A key is followed by its default, which is null where none is shown, and by its type where the default does not show it.
+A share is from 0 to 1.
 """
 ITEM = {"array": "[]", "object": ".NAME"}  # what stands in a path for an item of a list, or of a mapping by names
 LEAST = {"minimum": "≥", "exclusiveMinimum": ">"}

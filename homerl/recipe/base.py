@@ -50,7 +50,7 @@ class Base(Model):
         "`synth` one a core.",
     )
     cpu: Annotated[bool, *CPU] = Field(
-        False, description="Whether models run on the CPU, even where there is a GPU; `auto` does so where there is none."
+        False, description="Whether models run on the CPU; `auto` does so where there is no GPU."
     )
     wandb: WandbSettings = Field(WandbSettings(), description="Monitoring with Weights & Biases.")
     report_to: tuple[Literal["wandb", "trackio", "tensorboard"], ...] = Field(

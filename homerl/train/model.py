@@ -31,14 +31,13 @@ class ModelSettings(Model):
     )
     tools: Literal["schemas", "names"] = Field(
         "schemas",
-        description="What a prompt in ChatML shows of the tools. Their `names` alone are for a model that is trained for "
-        "few toolsets, and learns what their tools take; each prompt is shorter by the schemas. A model that homerl "
-        "trained keeps what it was trained with.",
+        description="What a prompt in ChatML shows of the tools: their `names` alone suit a model that is trained for few toolsets, "
+        "and learns them by heart.",
     )
     dtype: Annotated[Literal["float32", "bfloat16", "float16"], *NUMBER_FORMAT] = Field(
         "bfloat16",
-        description="Number format of the weights. `auto` is bfloat16 where there is a GPU or a processor that multiplies "
-        "it, else float32. `float16` is for benchmarks alone.",
+        description="Number format of weights: `auto` is bfloat16 where the machine multiplies it, else float32; `float16` is "
+        "for benchmarks.",
     )
     attention: Literal[
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"

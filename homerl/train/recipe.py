@@ -54,8 +54,7 @@ class SFTSettings(OptimSettings):
     dialogues_per_prompt: int = Field(
         1,
         ge=1,
-        description="Most dialogues of one home that an update takes together: their system prompts have at least half in "
-        "common, which is forwarded once for all of them. 1 draws each dialogue by itself.",
+        description="Most dialogues of one home that an update takes together, so that what their prompts share is forwarded once.",
     )
 
     @model_validator(mode="after")
