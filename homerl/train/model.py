@@ -31,13 +31,13 @@ class ModelSettings(Model):
     )
     tools: Literal["schemas", "names"] = Field(
         "schemas",
-        description="What a prompt in ChatML shows of the tools: their `names` alone suit a model that is trained for few toolsets, "
-        "and learns them by heart.",
+        description="What a prompt in ChatML shows of the tools: their `names` alone suit a model that is trained for few "
+        "toolsets, and learns them by heart.",
     )
     dtype: Annotated[Literal["float32", "bfloat16", "float16"], *NUMBER_FORMAT] = Field(
         "bfloat16",
-        description="Number format of weights: `auto` is bfloat16 where the machine multiplies it, else float32; `float16` is "
-        "for benchmarks.",
+        description="Number format of weights: `auto` is bfloat16 where the machine multiplies it, else float32; `float16` "
+        "is for benchmarks.",
     )
     attention: Literal[
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"

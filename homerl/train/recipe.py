@@ -54,7 +54,8 @@ class SFTSettings(OptimSettings):
     dialogues_per_prompt: int = Field(
         1,
         ge=1,
-        description="Most dialogues of one home that an update takes together, so that what their prompts share is forwarded once.",
+        description="Most dialogues of one home that an update takes together, so that what their prompts share is "
+        "forwarded once.",
     )
 
     @model_validator(mode="after")
