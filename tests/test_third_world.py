@@ -193,9 +193,9 @@ def test_a_key_that_its_recipe_has_not_is_refused_by_its_place(tmp_path):
 def test_the_reference_lists_its_recipe_beside_the_others(tmp_path):
     homerl("reference", "--out", tmp_path / "reference.md")
     page = (tmp_path / "reference.md").read_text()
-    worlds = re.findall(r"^### `synth.recipe`, world (\w+)$", page, re.M)
+    worlds = re.findall(r"^### World (\w+)$", page, re.M)
     assert sorted(worlds) == ["homeenv", "lamp", "personalhome", "simuhome"]
-    assert "| `synth.recipe.levels` | list of integer | `[0, 20, 40, 60, 80, 100]` |" in page
+    assert "- `levels: [0, 20, 40, 60, 80, 100]`" in page
 
 
 def test_what_a_world_has_not_is_refused_by_name(tmp_path):

@@ -49,7 +49,7 @@ def test_an_entry_is_all_that_a_metric_takes(tmp_path: Path, monkeypatch: pytest
     assert logged["bench/steps"] == scored["steps"] and logged["bench/long/share"] == scored["long"]["share"]
     card = _scores({"heldout": scored})
     assert "| steps a task | long talks |" in card and f"| {said} | 1.000" in card
-    assert "| steps a task | | The mean number of steps of a task. |" in glossary.page()
+    assert "- **steps a task**: The mean number of steps of a task." in glossary.page()
     whole = printed(report.score_table(read_run(tmp_path)))
     assert "steps" in whole and "a task" in whole and said in whole
     report.write_report(tmp_path)

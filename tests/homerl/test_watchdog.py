@@ -238,7 +238,7 @@ def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys,
     from homerl.run import launch
     from homerl.train.watchdog import Stalled
 
-    def stalls(recipe):
+    def stalls(*_):
         raise Stalled("the policy server at http://x gave no answer")
 
     monkeypatch.setattr(launch, "run_recipe", stalls)

@@ -25,6 +25,7 @@ from homerl.workarounds import (
     grouped_decoding,
     memory_errors,
     roomy_layer,
+    vllm_options,
     vllm_sleep,
     whole_at_first,
 )
@@ -104,6 +105,19 @@ def test_vllm_sleep():
     with vllm_sleep.awake(made):
         calls.append("samples")
     assert calls == ["weights", "wake kv_cache", "samples", "sleep"] and made._llm_weights_sleeping
+
+
+def test_vllm_options(monkeypatch):
+    from trl.generation import vllm_generation
+
+    assert "hf_overrides" not in inspect.signature(vllm_generation.VLLMGeneration).parameters, GO + "TRL passes it on"
+    monkeypatch.setattr(vllm_generation, "LLM", lambda **options: options, raising=False)
+    plain = vllm_generation.LLM
+    with vllm_options.given({"hf_overrides": {"head_dtype": "float32"}}):
+        assert vllm_generation.LLM(seed=1) == {"seed": 1, "hf_overrides": {"head_dtype": "float32"}}
+    assert vllm_generation.LLM is plain
+    with vllm_options.given({}):
+        assert vllm_generation.LLM is plain
 
 
 # torch, transformers and accelerate

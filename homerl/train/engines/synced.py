@@ -139,7 +139,7 @@ class Synced:
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
         self.trainer, self.phases = trainer, phases
-        self.generation = generation(trainer, self.vllm, **self.transfer)
+        self.generation = generation(trainer, vllm=self.vllm, **self.transfer)
 
     def sync(self, version: int) -> None:
         """Send the weights, and name them by their version."""
