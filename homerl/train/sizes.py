@@ -31,6 +31,7 @@ class DecoderSizes:
     vocab: int = 151_936
     tied: bool = False
     unpackable: str | None = None
+    family: str = "qwen3"
 
     @property
     def per_layer(self) -> int:
@@ -45,9 +46,9 @@ class DecoderSizes:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration of a Qwen3 of these sizes, as in its `config.json`."""
+        """The configuration of a model of these sizes, as in its `config.json`."""
         return {
-            "model_type": "qwen3", "hidden_size": self.hidden, "num_hidden_layers": self.layers,
+            "model_type": self.family, "hidden_size": self.hidden, "num_hidden_layers": self.layers,
             "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads,
             "intermediate_size": self.intermediate, "head_dim": self.head_dim, "vocab_size": self.vocab,
             "tie_word_embeddings": self.tied,
@@ -66,6 +67,7 @@ KNOWN = {
     "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
     "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
     "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
+    "SmolLM2-135M-Instruct": DecoderSizes(576, 30, 9, 3, 1536, 64, 49_152, tied=True, family="llama"),
 }
 
 

@@ -17,7 +17,15 @@ from homerl.train.packing.passes import Budget
 from homerl.train.sizes import KNOWN, DecoderSizes, sizes_of
 
 ROOT = Path(__file__).parents[2]
-SIZES = {"Qwen3-0.6B": 0.60, "Qwen3-1.7B": 1.72, "Qwen3-4B": 4.02, "Qwen3-8B": 8.19, "Qwen3-14B": 14.77, "Qwen3-32B": 32.76}
+SIZES = {
+    "Qwen3-0.6B": 0.60,
+    "Qwen3-1.7B": 1.72,
+    "Qwen3-4B": 4.02,
+    "Qwen3-8B": 8.19,
+    "Qwen3-14B": 14.77,
+    "Qwen3-32B": 32.76,
+    "SmolLM2-135M-Instruct": 0.13,
+}
 
 
 def recipe(name: str, *overrides: str):
