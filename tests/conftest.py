@@ -2,6 +2,7 @@
 order of the tests, the number of processes that run them, and Ctrl-C for the processes that tests start.
 """
 
+import gc
 import os
 import signal
 
@@ -23,6 +24,12 @@ FIRST = ("test_third_world.py", "test_in_tree.py")
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: many tests wait for a process or a server. `scripts/test` allows four."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected is never garbage: a collection of it takes a second, and some tests make many."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list) -> None:
