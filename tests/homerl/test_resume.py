@@ -105,7 +105,14 @@ def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings
     same_run(tmp_path / "whole", out, 60)
 
 
-@pytest.mark.parametrize("settings", [{"max_steps": 4}, {"epochs": 0.2, "max_steps": -1}, {"epochs": 1, "max_steps": -1}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_steps": 4},
+        pytest.param({"epochs": 0.2, "max_steps": -1}, marks=pytest.mark.long),
+        pytest.param({"epochs": 1, "max_steps": -1}, marks=pytest.mark.long),
+    ],
+)
 def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
     """As after a kill between the last checkpoint and the final model."""
     from homerl.run.recipe import load_recipe

@@ -140,7 +140,10 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+DEAR = ("anchor", "state")  # unit tests have their figures too, tests/homerl/test_credit.py
+
+
+@pytest.mark.parametrize("mode", [pytest.param(name, marks=pytest.mark.long) if name in DEAR else name for name in MODES])
 def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, updates):
     settings, rule = MODES[mode]
     settings = recipe(**settings)
