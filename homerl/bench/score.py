@@ -57,12 +57,9 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     valid = [row for row in rows if counts(row)]
     if not valid:
         return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_faults(rows)}
-    success = np.array([row["success"] for row in valid], dtype=float)
     families = sorted({family for row in valid for family in row["families"]})
     return {
-        "n": len(valid),
-        "success": float(success.mean()),
-        "interval": mean_interval(success, seed, [row["id"] for row in valid], SHARES),
+        **success_of(valid, seed),
         **scored(Mean, valid, seed),
         "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
@@ -76,6 +73,13 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
         **_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in valid if row.get("error")).most_common()),
     }
+
+
+def success_of(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
+    """The number of episodes (at least one), the share of successes, and its 95 % interval over instances."""
+    success = np.array([row["success"] for row in rows], dtype=float)
+    interval = mean_interval(success, seed, [row["id"] for row in rows], SHARES)
+    return {"n": len(rows), "success": float(success.mean()), "interval": interval}
 
 
 def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ address or path of the machine is included; a version names its content, whose c
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from envs.documents import InputError, read_json, write_atomic
+from envs.hashing import file_sha256
 from homerl import __version__
 from homerl.flow.recipe import STRATEGIES, SynthesisConfig
 from homerl.play.trajectory import Outcome
@@ -42,7 +42,7 @@ def describe(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
         "version": config.version,
         "row": formats()["row"].version,
         "rows": _count(out / ROWS),
-        "sha256": _checksum(out / ROWS),
+        "sha256": file_sha256(out / ROWS),
         "homerl": __version__,
         "synthesis": shareable(config.identity),
     }
@@ -62,7 +62,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
         raise InputError("there is no finished dataset here", str(run), "give the folder of a finished synthesis")
     check_token(repo)
     facts = shareable(read_json(out / FACTS).data)  # earlier versions wrote paths
-    if _checksum(out / ROWS) != facts["sha256"]:
+    if file_sha256(out / ROWS) != facts["sha256"]:
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
     stats = read_json(out / STATS).data
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
@@ -154,8 +154,3 @@ def _write(out: Path, facts: dict[str, Any], text: str) -> None:
 def _count(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for _ in file)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

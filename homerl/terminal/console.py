@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,7 +17,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from envs.documents import InputError
+from envs.documents import InputError, write_atomic
 from envs.documents.explain import did_you_mean
 
 SIGNS = {  # C0 but line break and tab, DEL, C1, and what embeds, overrides or isolates a direction of writing
@@ -57,6 +58,15 @@ console = PlainConsole()
 def say(text: object, end: str = "\n") -> None:
     """Print a text as it is, whatever the width of the terminal: for data, and for lines that are whole."""
     print(printable(str(text)), end=end, flush=True)
+
+
+def deliver(text: str, out: Path | None, content: str) -> None:
+    """Print a text, or write it to the file `out` and say what its `content` is."""
+    if out is None:
+        say(text, end="")
+    else:
+        write_atomic(out, text)
+        console.print(f"{out}: {content}")
 
 
 def print_error(message: object) -> None:

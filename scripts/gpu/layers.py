@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from gpu.machine import Machine
-from gpu.weights import random_layers
+from gpu.machine import ROOT, Machine
+from gpu.weights import made_at_random
 
 TOKENS, SEQUENCES = 8192, 20  # of a row
 UPDATES = {"plain": 4, "compiled": 7, "liger": 6}  # the first warms up, and compiles
@@ -20,13 +20,13 @@ def layers(machine: Machine) -> dict[str, Any]:
     from peft import get_peft_model
     from trl.trainer.utils import add_fused_lm_head
 
-    from gpu.shipped import shipped
+    from homerl.run.recipe import load_recipe
     from homerl.train.adapted import fuse, peft_config
     from homerl.train.packing.compiled import CompiledLayers
 
-    base = random_layers(machine, machine.shape("Qwen3-8B"))
+    base = made_at_random(machine, machine.shape("Qwen3-8B"))
     add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
-    model, found = get_peft_model(base, peft_config(shipped("sft_8b_lora").model)), {}
+    model, found = get_peft_model(base, peft_config(load_recipe(ROOT / "recipes/sft_8b_lora.yaml").model)), {}
     for way in UPDATES if not machine.tiny else ("plain", "compiled"):
         if way == "liger":
             fuse(base)  # last, since it cannot be undone
@@ -75,12 +75,9 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
 
 def _profiled(machine: Machine, model: Any, update: Any) -> dict[str, Any]:
     """Where the time of one more update goes."""
-    from torch.profiler import ProfilerActivity, profile
-
     from gpu.breakdown import annotated, breakdown, events
 
-    activities = [ProfilerActivity.CPU, *([] if machine.tiny else [ProfilerActivity.CUDA])]
-    with annotated(model), profile(activities=activities, record_shapes=True) as profiler:
+    with annotated(model), machine.profiler() as profiler:
         _, seconds = update()
     spent = breakdown(events(profiler), seconds, model.config.vocab_size)
     return {"busy_seconds": spent.busy, "by_group": spent.groups, "kernels": spent.kernels}

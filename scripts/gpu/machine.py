@@ -64,6 +64,13 @@ class Machine:
         if not self.tiny:
             torch.cuda.synchronize()
 
+    def profiler(self) -> Any:
+        """A profiler of the host and of the device, with the shapes of what operators get."""
+        from torch.profiler import ProfilerActivity, profile
+
+        activities = [ProfilerActivity.CPU, *([] if self.tiny else [ProfilerActivity.CUDA])]
+        return profile(activities=activities, record_shapes=True)
+
     def flops(self) -> float | None:
         """The operations a second that the device is rated for; None if it is not known."""
         import torch

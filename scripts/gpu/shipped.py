@@ -24,15 +24,6 @@ TINY_FLYWHEEL = [
 ]  # fmt: skip
 
 
-def shipped(name: str) -> Any:
-    """A shipped recipe as it is."""
-    from homerl.recipe.load import load
-    from homerl.run.recipe import KINDS
-
-    data, _ = load(ROOT / f"recipes/{name}.yaml")
-    return KINDS[data["run"]].model_validate(data)
-
-
 def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any) -> Any:
     """A shipped recipe with other weights and changed sections, and with everything off that needs a network. The machine's
     overrides come last.

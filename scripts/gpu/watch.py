@@ -142,11 +142,8 @@ class Watch:
     def _start_profile(self) -> None:
         if self._profiling is None:
             return
-        from torch.profiler import ProfilerActivity, profile
-
         self.machine.wait()
-        activities = [ProfilerActivity.CPU, *([] if self.machine.tiny else [ProfilerActivity.CUDA])]
-        self._profiler = self._profiling.enter_context(profile(activities=activities, record_shapes=True))
+        self._profiler = self._profiling.enter_context(self.machine.profiler())
         self._profile_began = time.perf_counter()
 
 

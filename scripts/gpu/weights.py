@@ -37,7 +37,7 @@ def random_model(machine: Machine, name: str) -> Path:
     return out
 
 
-def random_layers(machine: Machine, shape: Any) -> Any:
+def made_at_random(machine: Machine, shape: Any) -> Any:
     """A Qwen3 model with random weights in half precision, made on the device."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -62,7 +62,7 @@ def save_random(machine: Machine, shape: Any, out: Path) -> None:
     """Save a model with random weights, and free its memory."""
     import torch
 
-    random_layers(machine, shape).save_pretrained(out)
+    made_at_random(machine, shape).save_pretrained(out)
     gc.collect()
     if not machine.tiny:
         torch.cuda.empty_cache()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from envs.documents import write_atomic
 from homerl.terminal.commands import Command, OutText
-from homerl.terminal.console import console, say
+from homerl.terminal.console import deliver
 
 
 def reference(out: OutText = None) -> None:
     """Print every key of every kind of recipe: its type, its default and what it is (Markdown)."""
     from homerl.manual.reference import reference as page
 
-    if out is None:
-        say(page(), end="")
-    else:
-        write_atomic(out, page())
-        console.print(f"{out}: every key of every kind of recipe")
+    deliver(page(), out, "every key of every kind of recipe")
 
 
 COMMAND = Command("reference", "research", reference, "homerl reference --out reference.md")

@@ -11,6 +11,7 @@ from tiny_agent import DIALOGUE, ROWS, SIZES, TOOLS
 from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError
+from envs.hashing import file_sha256
 from homerl.publish.export import export
 from homerl.train.common import load_tokenizer
 from homerl.train.tiny import TinyConfig, make_tiny
@@ -38,7 +39,7 @@ def gguf(tmp_path_factory) -> Path:
 def test_the_folder_has_the_files_weights_and_the_same_bytes_each_time(script, gguf, tmp_path):
     for name in ("one", "two"):
         script.make(gguf, tmp_path / name)
-    assert script.sha256(tmp_path / "one" / script.WEIGHTS) == script.sha256(tmp_path / "two" / script.WEIGHTS)
+    assert file_sha256(tmp_path / "one" / script.WEIGHTS) == file_sha256(tmp_path / "two" / script.WEIGHTS)
     made, known = (load_file(folder / script.WEIGHTS) for folder in (tmp_path / "one", gguf.parent))
     assert made.keys() == known.keys()
     assert all(torch.equal(made[name], known[name].to(torch.bfloat16)) for name in made)
