@@ -1,14 +1,14 @@
 """Writes service calls as calls of Assist's tools, for the scripted expert.
 
 A device is meant by its name and domain, and by its area too if others have the name. Several devices that are all of a
-domain in a room are one call for the area.
+domain in a room are one call for the area; many that are all of a domain in the home, one call for the domain.
 
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from envs.messages import Message, call_message, tool_call
 
 ON = "intent__HassTurnOn"
 NOTHING: Mapping[str, Any] = {}
+MANY = 5  # entities that are one call for the home, where nobody lists them by name
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
 
@@ -54,7 +55,7 @@ class AssistWriter(StructuredWriter):
         """One intent for each device, or for all devices of a domain in an area."""
         intended = [self._intended(call) or self._mistaken(call) for call in calls]
         joined = _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
-        return call_message(*self._by_area(joined))
+        return call_message(*self._by_place(list(joined)))
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if an intent of the turn means its device and makes it."""
@@ -131,15 +132,33 @@ class AssistWriter(StructuredWriter):
         except NoMatch:
             return []
 
-    def _by_area(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
-        """The calls, one for an area where they are all alike and mean everything of a domain there."""
-        first, *others = intended
-        if others and isinstance(first, Intended) and first.entity.area and all(_alike(first, one) for one in others):
-            act, slots = table().tools[first.tool], {"area": first.entity.area.name, "domain": [first.entity.domain]}
-            meant = {one.entity.id for one in intended if isinstance(one, Intended)}
-            if _has(first.tool, "domain") and {e.id for e in self._means(first.tool, slots, act)} == meant:
-                return [tool_call(first.tool, slots | dict(first.values))]
-        return [self._written(one) for one in intended]
+    def _by_place(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
+        """The calls, one for the home or for an area where they are alike and mean everything of a domain there."""
+        alike: dict[Any, list[Intended | _Mistake]] = {}
+        for number, one in enumerate(intended):
+            what = (one.tool, tuple(one.values.items()), one.entity.domain) if isinstance(one, Intended) else number
+            alike.setdefault(what, []).append(one)
+        return [call for group in alike.values() for call in self._together(group)]
+
+    def _together(self, alike: Sequence[Intended | _Mistake]) -> Iterator[dict[str, Any]]:
+        if len(alike) >= MANY and (call := self._for_all(alike, {})):
+            yield call
+            return
+        areas: dict[Any, list[Intended | _Mistake]] = {}
+        for one in alike:
+            areas.setdefault(one.entity.area if isinstance(one, Intended) else None, []).append(one)
+        for area, there in areas.items():
+            call = self._for_all(there, {"area": area.name}) if area and len(there) > 1 else None
+            yield from [call] if call else map(self._written, there)
+
+    def _for_all(self, alike: Sequence[Intended | _Mistake], place: Mapping[str, str]) -> dict[str, Any] | None:
+        """One call for these of one tool, values and domain, if they are all of the domain in the place."""
+        first, found = alike[0], [one.entity.id for one in alike if isinstance(one, Intended)]
+        if not isinstance(first, Intended) or not _has(first.tool, "domain"):
+            return None
+        slots = {**place, "domain": [first.entity.domain]}
+        meant = {entity.id for entity in self._means(first.tool, slots, table().tools[first.tool])}
+        return tool_call(first.tool, slots | dict(first.values)) if meant == set(found) else None
 
     def _makes(self, tool: str, arguments: Any, call: Call) -> bool:
         if tool not in table().tools or not isinstance(arguments, dict):
@@ -257,14 +276,6 @@ def _joins(last: Intended, one: Intended) -> bool:
 def _clash(values: Mapping[str, Any]) -> bool:
     """Whether a light cannot have all values at once."""
     return "color" in values and "temperature" in values
-
-
-def _alike(one: Intended, two: Intended | _Mistake) -> bool:
-    return (
-        isinstance(two, Intended)
-        and (one.tool, one.values) == (two.tool, two.values)
-        and (one.entity.domain, one.entity.area) == (two.entity.domain, two.entity.area)
-    )
 
 
 def _shows(entity: Entity, home: Home, path: str) -> bool:

@@ -82,6 +82,12 @@ class BlueprintRecipe(Model):
         exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
         description="How people write.",
     )
+    whole_sets: bool = Field(
+        False,
+        exclude_if=lambda whole: not whole,
+        description="Whether a plan for a set of devices, such as all lights of a room, names those too that are as wanted "
+        "already: an agent that sees no states cannot know which these are.",
+    )
     preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
@@ -187,7 +193,8 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language))
+        ask = Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language, recipe.whole_sets)
+        draft = propose(home, rng, ask)
         if draft is None:
             break
         for part in (draft, *draft.then):

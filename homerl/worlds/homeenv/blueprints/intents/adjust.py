@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.interface import Service
 from envs.homeenv.home import Home
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.types import ValueType
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, literal
+from homerl.worlds.homeenv.blueprints.actions import NAMED, DeviceAction, enact, literal, spoken
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
 from homerl.worlds.homeenv.language.meaning import Target, spoken_step
@@ -33,17 +34,23 @@ FELT = {
 AMOUNTS = (1, 2, 3, 4, 5)  # multiples of the step that people say
 BIT = 4  # a step without an amount changes at most this fraction of the range
 CLOSE = 0.05  # two floats this near are the same
+TENTH = 0.1  # the step of a share, such as a volume from 0 to 1
+DEGREES = 2  # a bit, for a climate entity: its range is that of all homes
 
 
 @dataclass(frozen=True)
 class Dial:
-    """A numeric attribute that a service of one argument sets, with its present value."""
+    """A numeric attribute that a value of a service sets, with its present value, in the unit of that value.
+
+    `scale` is what one such unit is in the attribute's own: a brightness of 100 percent is 255.
+    """
 
     device: Device
     path: str
     service: str
     type: ValueType
     now: float
+    scale: float = 1.0
 
     @property
     def attribute(self) -> str:
@@ -57,9 +64,12 @@ class Dial:
         return self.type.range
 
     @property
-    def step(self) -> int:
+    def step(self) -> float:
         """The smallest change that people name."""
-        return spoken_step(*self.range)
+        low, high = self.range
+        if self.device.spec.category == "climate":
+            return 1
+        return spoken_step(low, high) if high - low > 1 else TENTH
 
     @property
     def state(self) -> str:
@@ -106,19 +116,36 @@ def dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dia
     found = []
     for device in home.plan.devices:
         for path, compiled in device.spec.service_index.items() if device.did not in taken else ():
-            prefix, _, name = path.rpartition(".")
-            attribute = name.removeprefix("set_")
-            slot = f"{prefix}.{attribute}" if prefix else attribute
-            arguments = compiled.service.arguments
-            if attribute not in FELT or len(arguments) != 1 or slot not in device.spec.attribute_index:
-                continue
-            kind = arguments[0]
-            now = home.get(device.did, slot)
-            if kind.type in ("int", "float") and kind.range and not kind.options and now is not None:
-                found.append(Dial(device, slot, path, kind, now))
+            dial = _dial(home, device, path, compiled.service) or _dial_of_entity(home, device, path, compiled.service)
+            found += [dial] if dial else []
     groups = list(dict.fromkeys(FELT.values()))
     order = rng.sample(groups, len(groups))  # else curtains, which have no "off", would be most of what is adjusted
     yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute]))
+
+
+def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | None:
+    """What a service of one argument sets, if it is called like its attribute."""
+    prefix, _, name = path.rpartition(".")
+    attribute = name.removeprefix("set_")
+    slot = f"{prefix}.{attribute}" if prefix else attribute
+    if attribute not in FELT or len(service.arguments) != 1 or slot not in device.spec.attribute_index:
+        return None
+    kind, now = service.arguments[0], home.get(device.did, slot)
+    numeric = kind.type in ("int", "float") and kind.range and not kind.options and now is not None
+    return Dial(device, slot, path, kind, now) if numeric else None
+
+
+def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> Dial | None:
+    """What a service of Home Assistant sets by the value that people name, if the entity is on and shows it."""
+    argument, on = spoken(service), service.name in ("set_temperature", "volume_set", *NAMED)
+    attribute = argument.name.removesuffix("_pct") if argument else ""
+    if not on or argument is None or FELT.get(attribute) is None or attribute not in device.spec.attribute_index:
+        return None
+    now, shown = home.get(device.did, attribute), device.spec.attribute_index[attribute][1]
+    if now is None or argument.range is None or shown.range is None or home.get(device.did, "state") == "off":
+        return None
+    scale = shown.range[1] / argument.range[1]
+    return Dial(device, attribute, path, argument, now / scale, scale)
 
 
 def _moved(home: Home, dial: Dial, by: float) -> DeviceAction | None:
@@ -144,18 +171,24 @@ def _is(dial: Dial, value: float) -> str:
 
 def step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Make the kitchen light brighter": more, by at most a quarter of the range."""
-    for dial in dials(home, rng, ask.taken):
-        low, high = dial.range
-        for way in rng.sample(("up", "down"), 2):
-            sign, most = (1 if way == "up" else -1), (high - low) / BIT
-            bit = max(dial.step, dial.step * round(most / 2 / dial.step))
-            if (action := _moved(home, dial, sign * bit)) is None:
-                continue
-            bound = dial.moved(sign * max(most, dial.step))
-            first, last = (dial.now, bound) if way == "up" else (bound, dial.now)
-            below, above = ("<", "<=") if way == "up" else ("<=", "<")
-            condition = f"{literal(first)} {below} {dial.state} {above} {literal(last)}"
-            return _draft("step", dial, action, condition, Adjusting(dial, way))
+    return next((draft for dial in dials(home, rng, ask.taken) if (draft := step_of(home, rng, dial))), None)
+
+
+def step_of(home: Home, rng: random.Random, dial: Dial) -> Draft | None:
+    """The wish for a step of this attribute, in either direction; None if it cannot be changed now."""
+    low, high = dial.range
+    for way in rng.sample(("up", "down"), 2):
+        sign, most = (1 if way == "up" else -1), (high - low) / BIT
+        bit = max(dial.step, dial.step * round(most / 2 / dial.step))
+        bit = min(bit, DEGREES) if dial.device.spec.category == "climate" else bit
+        if (action := _moved(home, dial, sign * bit)) is None:
+            continue
+        bound = dial.moved(sign * max(most, dial.step))
+        ends = (dial.now, bound) if way == "up" else (bound, dial.now)
+        first, last = ends if dial.scale == 1 else (round(end * dial.scale) for end in ends)
+        below, above = ("<", "<=") if way == "up" else ("<=", "<")
+        condition = f"{literal(first)} {below} {dial.state} {above} {literal(last)}"
+        return _draft("step", dial, action, condition, Adjusting(dial, way))
     return None
 
 
@@ -163,6 +196,8 @@ def amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Increase the volume by 20 percent": the value before and the amount, within the range."""
     for dial in dials(home, rng, ask.taken):
         for way in rng.sample(("up", "down"), 2):
+            if dial.scale != 1 or dial.range[1] <= 1:
+                continue  # what people say is not what is shown
             by = dial.step * rng.choice(AMOUNTS if dial.range[1] - dial.range[0] > 5 * dial.step else (1, 2))
             if action := _moved(home, dial, by if way == "up" else -by):
                 wanted = dial.moved(by if way == "up" else -by)
@@ -174,7 +209,7 @@ def limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn the volume all the way up": the bound of the range."""
     for dial in dials(home, rng, ask.taken):
         for way, bound in rng.sample((("most", dial.range[1]), ("least", dial.range[0])), 2):
-            if action := _moved(home, dial, bound - dial.now):
+            if dial.scale == 1 and (action := _moved(home, dial, bound - dial.now)):
                 return _draft("limit", dial, action, _is(dial, dial.moved(bound - dial.now)), Adjusting(dial, way))
     return None
 

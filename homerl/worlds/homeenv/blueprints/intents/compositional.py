@@ -254,6 +254,8 @@ def command_draft(
     acts = tuple(one.on(target if i == 0 else pronoun) for i, one in enumerate(wanted))
     draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
     beside = [text for action in changed for text in _beside(home, action.device, target.of_kind)]
+    if ask.whole_sets and not reads:  # who has read the states knows which are as wanted
+        draft = replace(draft, plan=tuple(call for action, _ in carried for call in action.plan))
     return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
 
 

@@ -24,7 +24,8 @@ class Ask:
     `taken` are ids of devices that the draft may not touch. `devices` are the fewest and most devices of a draft that
     names several. Only the `first` intent of a blueprint may have an earlier dialogue. A `briefed` agent knows on which
     floor each room is, and where the user is. A `timed` agent knows the date and time. `language` is the user's; without it,
-    it is the one of the home's names.
+    it is the one of the home's names. With `whole_sets`, the plan of a set of devices has all of them, also those that are
+    as wanted already.
     """
 
     wording: Wording
@@ -34,6 +35,7 @@ class Ask:
     briefed: bool = False
     timed: bool = False
     language: str | None = None
+    whole_sets: bool = False
 
 
 @dataclass(frozen=True)
