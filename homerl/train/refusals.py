@@ -58,6 +58,13 @@ def is_adapter(source: str) -> bool:
     return (Path(source) / "adapter_config.json").exists()
 
 
+def base_of(source: str) -> str:
+    """The complete model that a source begins with: itself, or the base of its adapters, of which one may be on another."""
+    while is_adapter(source):
+        source = read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"]
+    return source
+
+
 def refuse_untrainable(recipe: Base) -> None:
     """Raise `InputError` for the first combination in the recipe that cannot be trained."""
     for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):

@@ -402,6 +402,22 @@ def trl_sends(monkeypatch) -> Callable[..., tuple[Any, list]]:
     return make
 
 
+def test_vllm_reads_its_first_weights_from_a_complete_model(model, monkeypatch, tmp_path):
+    """The folder of an adapter holds none; a second adapter may be on the first."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    named = []
+    monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda self: named.append(self.model.name_or_path))
+    for folder, base in (("first", "base"), ("second", str(tmp_path / "first"))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+    policy = get_peft_model(copy.deepcopy(model), LoraConfig(r=2, target_modules=["q_proj"]))
+    policy.get_base_model().name_or_path = str(tmp_path / "second")
+    trainer = SimpleNamespace(model=policy, accelerator=Accelerator(cpu=True), processing_class=None)
+    synced.generation(trainer, mode="colocate")
+    assert named == ["base"] and policy.name_or_path == str(tmp_path / "second")
+
+
 def test_trl_sends_each_weight_as_it_was_though_it_is_packed_late(model, trl_sends):
     """ZeRO-3 lets go of a weight when the next one is named, and vLLM packs several into a buffer."""
     from trl.generation.vllm_generation import VLLMGeneration

@@ -13,13 +13,12 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from envs.documents import InputError, read_json
+from envs.documents import InputError
 from homerl.agents.chat_format import format_of, render_new
 from homerl.agents.controls import encoded
 from homerl.agents.guest import prompt_of
@@ -34,7 +33,7 @@ from homerl.recipe.base import Base
 from homerl.run.checks.rehearsal import Source, sources
 from homerl.terminal.console import counted
 from homerl.train.model import ModelSettings
-from homerl.train.refusals import is_adapter
+from homerl.train.refusals import base_of
 from homerl.train.tiny import tokenizer_from
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
@@ -143,10 +142,7 @@ def _positions(model: ModelSettings) -> dict[str, int]:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
     from transformers import AutoConfig
 
-    name = model.name or ""
-    while is_adapter(name):
-        name = read_json(Path(name) / "adapter_config.json").data["base_model_name_or_path"]
-    most = getattr(AutoConfig.from_pretrained(name).get_text_config(), "max_position_embeddings", None)
+    most = getattr(AutoConfig.from_pretrained(base_of(model.name or "")).get_text_config(), "max_position_embeddings", None)
     return {"model.name": most} if most else {}
 
 

@@ -106,7 +106,8 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
 
     TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
     with it the KL reference, so copies are merged here. To a server, copies of all weights are sent: vLLM packs several
-    into one buffer, and by then ZeRO-3 has freed the originals.
+    into one buffer, and by then ZeRO-3 has freed the originals. vLLM reads its first weights from a folder of a complete
+    model, which that of an adapter is not; the first sync replaces them.
     """
     from peft import PeftModel
     from trl.generation.vllm_generation import VLLMGeneration
@@ -117,8 +118,22 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
             for name, weight in named:
                 yield name, weight.clone() if self.mode == "server" else weight
 
-    with vllm_options.given(vllm):
+    with vllm_options.given(vllm), _named_by_its_base(trainer.model):
         return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
+
+
+@contextmanager
+def _named_by_its_base(model: Any) -> Iterator[None]:
+    from peft import PeftModel
+
+    from homerl.train.refusals import base_of  # it imports recipes, which know all engines
+
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    source, inner.name_or_path = inner.name_or_path, base_of(inner.name_or_path)
+    try:
+        yield
+    finally:
+        inner.name_or_path = source
 
 
 class Synced:

@@ -20,8 +20,8 @@ from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, 
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 
 MEANT = frozenset((
-    "light", "air_conditioner", "fan", "ceiling_fan", "heater", "humidifier", "dehumidifier", "air_purifier", "speaker", "tv",
-    "plug", "wall_switch",
+    "light", "air_conditioner", "fan", "ceiling_fan", "heater", "humidifier", "dehumidifier", "air_purifier", "speaker",
+    "tv", "plug", "wall_switch",
 ))  # fmt: skip
 OFF = (Operation("turn_off", None, None),)
 

@@ -41,8 +41,8 @@ def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         lone = places.count(place) == 1 and not _others(home, *place, dial.device.did)
         draft = adjust.step_of(home, rng, dial) if lone and dial.device.did not in ask.taken else None
         if draft and isinstance(draft.meaning, Adjusting):
-            plainly = draft.meaning
-            return replace(draft, subcategory="in_room", meaning=Felt(place[0], plainly.way, dial.device.room), plainly=plainly)
+            felt = Felt(place[0], draft.meaning.way, dial.device.room)
+            return replace(draft, subcategory="in_room", meaning=felt, plainly=draft.meaning)
     return None
 
 
