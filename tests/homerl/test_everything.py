@@ -18,20 +18,19 @@ from homerl.worlds.homeenv.blueprints.intents.adjust import FELT, dials
 from homerl.worlds.homeenv.blueprints.intents.everything import MEANT
 from tests.homerl.intents import expert_plays, idle_plays
 
-ENTITIES = HomeRecipe(
-    devices=(6, 14), catalogue=["homeassistant"], forecast=0,
-    products=["ha_light_brightness", "ha_light_onoff", "ha_switch", "ha_fan", "ha_climate_single", "ha_media_player_speaker",
-              "ha_cover_position", "ha_lock"],
-)  # fmt: skip
 
-SWITCHED = ENTITIES.model_copy(
-    update={"devices": (4, 10), "products": ["ha_light_onoff", "ha_switch", "ha_cover_position", "ha_lock"]}
-)
+def entities(devices: tuple[int, int], *products: str) -> HomeRecipe:
+    return HomeRecipe(devices=devices, catalogue=["homeassistant"], forecast=0, products=[f"ha_{name}" for name in products])
+
+
+FELT_BY = ("climate_single", "media_player_speaker", "light_brightness")
+ENTITIES = entities((6, 14), "light_onoff", "switch", "fan", "cover_position", "lock", *FELT_BY)
+SWITCHED = entities((4, 10), "light_onoff", "switch", "cover_position", "lock")
 
 
 def blueprint(family: str, seed: int, toolset: str = "assist", language: str = "en", **keys):
-    entities = SWITCHED if family == "everything/in_home" else ENTITIES
-    home = entities if toolset == "assist" else HomeRecipe(devices=(5, 14), language=language)
+    of_assist = SWITCHED if family == "everything/in_home" else ENTITIES
+    home = of_assist if toolset == "assist" else HomeRecipe(devices=(5, 14), language=language)
     recipe = BlueprintRecipe(families={family: 1}, intents=(1, 1), home=home, toolset=toolset, **keys)
     return make_blueprint(recipe, "train", seed)
 
@@ -91,7 +90,7 @@ def test_a_plan_for_a_set_names_all_of_it_only_if_that_is_asked():
 
 
 def test_many_of_a_domain_are_one_call_and_few_are_called_by_name():
-    home = make_home(3, HomeRecipe(devices=(12, 12), catalogue=["homeassistant"], products=["ha_light_onoff"], forecast=0))
+    home = make_home(3, entities((12, 12), "light_onoff"))
     lights = [device for device in home.plan.devices if device.spec.category == "light"]
     writer = TOOLSETS["assist"].writer(home.fork(), "Done.", lambda device: device.name)
     calls = [Call(did=device.did, service="turn_off", args=()) for device in lights]
