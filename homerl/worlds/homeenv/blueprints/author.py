@@ -52,7 +52,7 @@ REMEDIES = {  # for the reasons by which candidates are dropped
 def _name_families(schema: dict[str, Any]) -> None:
     """Describe `families` in its schema. This runs late, since the file of a query type may import this module."""
     known = ", ".join(f"`{family}`" for family in sorted(families()))
-    schema["description"] = f"Weights of intents by family ({known}), or by subcategory, such as `compositional/explicit`."
+    schema["description"] = f"Weights by family ({known}) or subcategory."
 
 
 class BlueprintRecipe(Model):
@@ -67,9 +67,7 @@ class BlueprintRecipe(Model):
         {"atomic": 1.0, "compositional/explicit": 1.0},
         json_schema_extra=_name_families,
     )
-    devices: tuple[int, int] = Field(
-        (2, 3), description="Fewest and most devices that a wish of `compositional/explicit` names."
-    )
+    devices: tuple[int, int] = Field((2, 3), description="Fewest and most devices of a `compositional/explicit` wish.")
     wordings: dict[Wording, float] = Field(
         {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
         description="Weights of manners of speech; `noisy` has slips.",
@@ -85,14 +83,12 @@ class BlueprintRecipe(Model):
     whole_sets: bool = Field(
         False,
         exclude_if=lambda whole: not whole,
-        description="Whether a plan for a set of devices, such as all lights of a room, names those too that are as wanted "
-        "already: an agent that sees no states cannot know which these are.",
+        description="Whether plans for a set name all of it: for agents that see no states.",
     )
     preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
-        description="Tools of the agent, such as HomeFlow's (it writes code), SMH-Bench's (one call a service, automations "
-        "too), and `direct` (one JSON answer to the whole home in text).",
+        description="Tools of the agent: `homeflow` takes code, `smh` calls and automations, `direct` one JSON answer.",
     )
     prompt: PromptName = Field("brief", description="How much the system prompt explains.")
 
