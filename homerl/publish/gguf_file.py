@@ -22,11 +22,15 @@ from envs.documents import InputError
 from homerl.play.messages import IM_END, plain_template
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
-ARCHITECTURE = "qwen3"
-SPLITS = {  # how text is split before BPE, by the name that llama.cpp has for it
-    "gpt-2": None,  # tokenizers' ByteLevel by itself
-    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+ARCHITECTURES = ("qwen3", "llama")  # `model_type` of transformers, and llama.cpp's own names
+WORDS, DIGITS, OTHER = "ByteLevel", "Digits", "?"  # tokenizers' own splits, and one that llama.cpp has not
+SPLITS = {  # the splits before BPE, one after another, by the name that llama.cpp has for them
+    "gpt-2": (WORDS,),
+    "smollm": (DIGITS, WORDS),
+    "qwen2": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
 }
 MERGED = "export it without --gguf"
 
@@ -44,27 +48,33 @@ def write_gguf(folder: Path, path: Path, kind: str, config: Any, tokenizer: Any)
     """Write the model whose safetensors are in `folder`. `kind` is how its matrices are stored; vectors stay f32."""
     gguf = require_gguf()
     check_convertible(config, tokenizer, str(folder))
-    writer = gguf.GGUFWriter(path, ARCHITECTURE)
+    writer = gguf.GGUFWriter(path, config.model_type)
     try:
         _add_model(writer, config, kind, path.stem)
         _add_vocabulary(writer, config, tokenizer)
-        _add_tensors(writer, folder, config.num_hidden_layers, kind)
+        _add_tensors(writer, folder, config, kind)
     finally:
         writer.close()
 
 
 def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
     """Raise `InputError` if llama.cpp would compute anything else than transformers does."""
-    if config.model_type != ARCHITECTURE:
-        raise InputError(f"GGUF is written of qwen3 models, this is {config.model_type}", where, MERGED)
+    if config.model_type not in ARCHITECTURES:
+        what = f"GGUF is written of {' and '.join(ARCHITECTURES)} models, this is {config.model_type}"
+        raise InputError(what, where, MERGED)
     rope = config.rope_parameters
-    if rope.get("rope_type", "default") not in ("default", "yarn") or set(config.layer_types) != {"full_attention"}:
+    if rope.get("rope_type", "default") not in ("default", "yarn") or set(_layers(config)) != {"full_attention"}:
         what = "GGUF is written of models with full attention and default or yarn positions"
         raise InputError(what, where, MERGED)
     if tokenizer.eos_token != IM_END:
         raise InputError(f"GGUF is written of models that speak ChatML, and this one has no {IM_END}", where, MERGED)
     split_name(tokenizer, where)
     _check_added(_parts(tokenizer)["added_tokens"], where)
+
+
+def _layers(config: Any) -> tuple[str, ...]:
+    """The kinds of attention of the layers; a family that has one kind does not name it."""
+    return tuple(getattr(config, "layer_types", None) or ["full_attention"])
 
 
 def _add_model(writer: Any, config: Any, kind: str, name: str) -> None:
@@ -103,18 +113,36 @@ def split_name(tokenizer: Any, where: str) -> str:
     """llama.cpp's name for how this tokenizer splits text; `InputError` if it has none."""
     parts = _parts(tokenizer)
     model, steps = parts["model"], parts["pre_tokenizer"] or {}
-    *splits, last = steps.get("pretokenizers", [steps])
-    regexes = [step.get("pattern", {}).get("Regex") for step in splits] or [None]
-    sound = last.get("type") == "ByteLevel" and not last["add_prefix_space"] and last["use_regex"] == (not splits)
-    sound = sound and all(step.get("behavior") == "Isolated" and not step["invert"] for step in splits)
-    sound = sound and model["type"] == "BPE" and not model.get("byte_fallback") and not model.get("ignore_merges")
-    sound = sound and (parts["normalizer"] or {}).get("type") in (None, "NFC")  # people and programs type NFC
+    steps = steps.get("pretokenizers", [steps])
+    splits = tuple(split for step in steps if (split := _split(step)))
+    sound = steps[-1].get("type") == WORDS and model["type"] == "BPE" and not model.get("ignore_merges")
+    sound = sound and not (model.get("byte_fallback") and "<0x00>" in model["vocab"])  # else it has nothing to fall back on
+    sound = sound and _normalizers(parts["normalizer"]) <= {"NFC"}  # people and programs type NFC
     sound = sound and tokenizer("a")["input_ids"] == tokenizer("a", add_special_tokens=False)["input_ids"]
-    found = next((name for name, regex in SPLITS.items() if [regex] == regexes), None)
+    found = next((name for name, known in SPLITS.items() if splits == known), None)
     if not sound or found is None:
-        remedy = "train from a Qwen3 model, or a `from_scratch` one with `split: gpt2`; or export it without --gguf"
+        remedy = "train from a Qwen3 or SmolLM2 model, or a `from_scratch` one with `split: gpt2`; or export without --gguf"
         raise InputError("llama.cpp cannot split text as this tokenizer does", where, remedy)
     return found
+
+
+def _split(step: Mapping[str, Any]) -> str | None:
+    """How one step of a tokenizer splits text; None if it does not."""
+    match step:
+        case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": splits}:
+            return WORDS if splits else None
+        case {"type": "Digits", "individual_digits": True}:
+            return DIGITS
+        case {"type": "Split", "pattern": {"Regex": str(regex)}, "behavior": "Isolated", "invert": False}:
+            return regex
+    return OTHER
+
+
+def _normalizers(step: Mapping[str, Any] | None) -> set[str]:
+    """What a tokenizer does to text before it splits it."""
+    if step is None:
+        return set()
+    return set().union(*map(_normalizers, step["normalizers"])) if step["type"] == "Sequence" else {step["type"]}
 
 
 def _check_added(added: Iterable[Mapping[str, Any]], where: str) -> None:
@@ -163,10 +191,10 @@ def _add_vocabulary(writer: Any, config: Any, tokenizer: Any) -> None:
 # The weights
 
 
-def _add_tensors(writer: Any, folder: Path, layers: int, kind: str) -> None:
+def _add_tensors(writer: Any, folder: Path, config: Any, kind: str) -> None:
     """Announce every tensor, then convert and write one after another."""
     gguf = require_gguf()
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[config.model_type.upper()], config.num_hidden_layers)
     found = []
     for path, name, shape in _shapes(folder):
         to = names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -180,7 +208,8 @@ def _add_tensors(writer: Any, folder: Path, layers: int, kind: str) -> None:
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     for path, name, stored in found:
-        writer.write_tensor_data(gguf.quants.quantize(_weight(path, name, stored.name), stored))
+        weight = _as_turned(_weight(path, name, stored.name), name, config)
+        writer.write_tensor_data(gguf.quants.quantize(weight, stored))
 
 
 def _shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ...]]]:
@@ -205,3 +234,12 @@ def _weight(path: Path, name: str, stored: str) -> np.ndarray:
     if stored == "F16" and np.abs(weight).max() > np.finfo(np.float16).max:
         raise InputError(f"the weight {name} is too large for f16", path.name, "export it with --gguf bf16")
     return weight
+
+
+def _as_turned(weight: np.ndarray, name: str, config: Any) -> np.ndarray:
+    """The weight with rows as llama.cpp has them. In queries and keys of its `llama`, positions turn neighbours, and in
+    transformers the halves of a head."""
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
+    if config.model_type != "llama" or heads is None:
+        return weight
+    return weight.reshape(heads, 2, -1, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import tool_call
@@ -36,12 +37,16 @@ ROWS = [{"messages": [{"tool_calls": [], **message} for message in DIALOGUE], "t
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "intermediate_size": 80}
 
 
-def make_agent(run: Path, steps: int = 0, show_tools: bool = False, **settings) -> Path:
-    """A run's folder with a tiny model that was trained on DIALOGUE for some steps."""
+def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool = False, **settings) -> Path:
+    """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, or a Llama like SmolLM2."""
     config = TinyConfig(**SIZES, vocab_size=500, **({"split": "gpt2"} | settings))
     folder = make_tiny(ROWS, TOOLS, config, 0, run / "model")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     tokenizer.chat_template = chat_template(show_tools)
+    if llama:
+        tokenizer.backend_tokenizer.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(as_llama(model.config))
     ids = torch.tensor([tokenizer.apply_chat_template(DIALOGUE, tools=TOOLS)["input_ids"]])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
@@ -52,6 +57,13 @@ def make_agent(run: Path, steps: int = 0, show_tools: bool = False, **settings) 
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return run
+
+
+def as_llama(config) -> LlamaConfig:
+    """The configuration of a Llama of the same sizes, but for heads, whose width transformers reads of no GGUF file."""
+    same = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
+            "max_position_embeddings", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id")  # fmt: skip
+    return LlamaConfig(**{name: getattr(config, name) for name in same})
 
 
 def prompts() -> list[list[dict]]:

@@ -21,9 +21,10 @@ DOCS = Path(__file__).parents[3] / "docs"
 NEW_TOKENS = 60
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    return make_agent(tmp_path_factory.mktemp("llama") / "run", steps=150, show_tools=True)
+@pytest.fixture(scope="module", params=["qwen3", "llama"])
+def run(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param) / "run"
+    return make_agent(folder, steps=150, show_tools=True, llama=request.param == "llama")
 
 
 @pytest.fixture(scope="module")
