@@ -58,15 +58,15 @@ def find(path: str) -> str | None:
     if os.path.isfile(path):
         return os.path.abspath(path)
     folder, _, name = os.path.relpath(path).partition(os.sep)  # relative: Python hands over absolute paths
-    shipped = os.path.join(shipped_recipes(), name)
-    return shipped if folder == "recipes" and os.path.isfile(shipped) else None
+    known = os.path.join(shipped("recipes"), name)
+    return known if folder == "recipes" and os.path.isfile(known) else None
 
 
-def shipped_recipes() -> str:
-    """The folder of the recipes that came with this installation, in a wheel or in the source tree."""
+def shipped(folder: str) -> str:
+    """A folder that came with this installation, `recipes` or `models`, in a wheel or in the source tree."""
     here = os.path.dirname(os.path.abspath(__file__))
-    packaged = os.path.join(here, "homerl", "_recipes")
-    return packaged if os.path.isdir(packaged) else os.path.join(here, "recipes")
+    packaged = os.path.join(here, "homerl", f"_{folder}")
+    return packaged if os.path.isdir(packaged) else os.path.join(here, folder)
 
 
 def declares(path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from envs.documents import read_json, validate, write_atomic
 from envs.model import Model
 from homerl.bench.score import is_whole
+from homerl.train.named import model_source
 
 FILE = "player.json"
 RESULTS = ("score.json", "results.jsonl", "trajectories.jsonl")
@@ -62,5 +63,5 @@ def is_of(player: Player, stage: Path) -> bool:
 
 def file_stamps(model: str) -> list[Stamp]:
     """Name, size and time of a local model's files; empty for a model on the hub."""
-    files = sorted(Path(model).glob("*.safetensors"))
+    files = sorted(Path(model_source(model)).glob("*.safetensors"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

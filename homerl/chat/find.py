@@ -23,7 +23,7 @@ from homerl.llm.settings import refuse_secret
 from homerl.models.agents import Loaded, is_url, loaded, refuse_missing, served_model
 from homerl.play.loop import Agent
 from homerl.publish.stages import STAGES
-from homerl.run.checks.preflight import looks_local
+from homerl.train.named import looks_local, model_source
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import world_of, worlds
 from homerl.worlds.visits import Visits
@@ -92,7 +92,7 @@ def model_named(what: str, cpu: bool) -> Loaded:
 
 def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
     """The folder or hub id of a model, and what is known of it."""
-    path = Path(what)
+    path = Path(model_source(what))
     if path.exists():
         folder, terms = model_and_terms(path)
         return str(folder), terms

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import read_json
 from homerl.chat.terms import GUEST, Terms
 from homerl.play.episode import EpisodeLimits
-from homerl.publish.export import MARK, find_stage
+from homerl.publish.export import find_stage
 from homerl.publish.talk import talk_terms
 from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
-from homerl.train.sizes import holds_model
+from homerl.train.named import facts_of, holds_model
 
 Data = Mapping[str, Any]
 
@@ -36,7 +35,7 @@ def _terms(stage: Path) -> Terms:
 
 def exported_terms(folder: Path) -> Terms:
     """What an export says of its model. Exports of earlier versions hold only the recipe of their homes, or nothing."""
-    card = read_json(folder / MARK).data if (folder / MARK).is_file() else {}
+    card = facts_of(folder)
     return terms_told(card.get("talk") or {"recipe": card.get("played")})
 
 

@@ -34,6 +34,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.processes.locks import folder_lock
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
+from homerl.train.named import is_adapter, model_source, weights_of
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import suites
 
@@ -89,6 +90,8 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(settings) | {"of": len(found)}
+    if is_adapter(source := model_source(settings.model)):
+        said["weights"] = weights_of(source)
     if clips:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found

@@ -23,8 +23,7 @@ from homerl.llm.settings import refuse_secret
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.run.checks.preflight import on_hub
-from homerl.train.sizes import holds_model
+from homerl.train.named import base_of, holds_model, is_adapter, model_source, on_hub, refuse_spoilt
 
 if TYPE_CHECKING:
     from homerl.agents.guest import GuestAgent
@@ -162,10 +161,15 @@ class InThread:
 
 
 def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--model") -> None:
-    """Raise `InputError` if a model is neither here nor on the hub, or if a folder holds none. `where` named the model."""
-    if Path(model).exists():
-        if not holds_model(Path(model)):
-            raise InputError(f"{model} holds no model", where, _models_in(Path(model)))
+    """Raise `InputError` if a model is neither here nor on the hub, if a folder holds none, or if a file of a shipped model
+    or of its base is missing. `where` named the model."""
+    source = model_source(model)
+    if (folder := Path(source)).exists():
+        refuse_spoilt(folder)
+        if not holds_model(folder):
+            raise InputError(f"{model} holds no model", where, _models_in(folder))
+        if is_adapter(folder):
+            base_of(folder)
     elif not on_hub(model):
         beside = near_path(Path(model))
         near = [*get_close_matches(model, baselines, n=1), *([beside] if beside and _inside(beside) else [])]

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,28 @@ from homerl.play.messages import plain_template, shows_tools
 from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.license import license_for
-from homerl.publish.model_card import HUB_ID, MOST, Facts, Tools, gather, model_card, recipe_files, world_card
+from homerl.publish.model_card import HUB_ID, MOST, Facts, Tools, gather, model_card, on_hub_only, recipe_files, world_card
 from homerl.publish.ollama import modelfile
 from homerl.publish.private import without_files
+from homerl.publish.scores import scores_in
 from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
 from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
-from homerl.train.sizes import holds_model
+from homerl.train.named import (
+    ADAPTER,
+    FACTS,
+    TEMPLATE,
+    base_of,
+    digests,
+    facts_of,
+    holds_model,
+    is_adapter,
+    model_source,
+    tokenizer_of,
+    weights_of,
+)
 from homerl.worlds.contract import Card
 
-MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
+OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
 STALE = [
     "*.safetensors",
     "*.safetensors.index.json",
@@ -66,30 +80,38 @@ def export(
     adapter: bool = False,
     license: str | None = None,
     gguf: str | None = None,
+    scores: Sequence[Path] = (),
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
-    `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, which is made with
+    `run` is a stage's folder, a flywheel's (then its last trained stage is used), an earlier export's, or a shipped model's
+    name. `to` is a folder, which is made with
     those above it; with `push` it is a hub id `org/name`, and the folder that is uploaded is RUN/export/name. A missing
     repository is created, private or public; an existing one of the other kind is refused. An earlier export in the
     folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the
     hub id or folder of the model that training started from, if the run's own record leads nowhere. `license` is as the hub
-    names it, by default the base's. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama. Raises
-    `InputError` for everything that cannot be exported.
+    names it, by default the base's. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
+    `scores` are folders of `homerl bench run` with this model, for the card. Raises `InputError` for everything that cannot
+    be exported.
     """
-    run = Path(os.path.normpath(Path.cwd() / run))  # `.` has no name, and nothing lies beside it
+    run = Path(os.path.normpath(Path.cwd() / model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
-    stage = find_stage(run)
-    refuse_unloaded_of(stage, OF_TASKS)
+    trained = run if facts_of(run) and holds_model(run) else find_stage(run) / "model"
+    refuse_unloaded_of(trained.parent, OF_TASKS)
     folder, repo = destination(run, to, push)
     _check_destination(folder, repo)
-    facts = gather(stage, repo or folder.name, base, license or license_for(stage, base))
-    tokenizer = exported_tokenizer(stage / "model")
-    model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
-    check_model(model, tokenizer, stage / "model")
+    facts = _facts(trained, repo or folder.name, base, license)
+    facts = replace(facts, scores=facts.scores | scores_in(scores, trained))
+    tokenizer = exported_tokenizer(trained)
+    if is_adapter(trained):
+        source = _adapter_base(trained, base)
+        whole = adapter and not is_adapter(source) and is_of(tokenizer, source)
+        facts = replace(facts, base_weights=weights_of(source), base_tokenizer=whole)
+    model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
+    check_model(model, tokenizer, trained)
     stop_at_end_of_turn(model.generation_config, tokenizer)
     if gguf:
-        check_convertible(model.config, tokenizer, str(stage / "model"))
+        check_convertible(model.config, tokenizer, str(trained))
     _write(model, tokenizer, facts, adapter, folder, gguf)
     if repo and push:
         upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
@@ -97,6 +119,15 @@ def export(
 
 
 # From where, to where
+
+
+def _facts(trained: Path, name: str, base: str | None, license: str | None) -> Facts:
+    """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
+    if not (said := facts_of(trained)):
+        return gather(trained.parent, name, base, license or license_for(trained.parent, base))
+    said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
+    known = {one.name: said[one.name] for one in fields(Facts) if one.name in said}
+    return Facts(**known | {"recipes": tuple(said["recipes"])})
 
 
 def find_stage(run: Path) -> Path:
@@ -137,7 +168,7 @@ def check_gguf(kind: str | None, adapter: bool) -> None:
 
 def _check_destination(folder: Path, repo: str | None) -> None:
     """Refuse, before any work, a destination that could not be written or uploaded to."""
-    free = not folder.exists() or (folder / MARK).is_file() or (folder.is_dir() and not any(folder.iterdir()))
+    free = not folder.exists() or (folder / FACTS).is_file() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
         remedy = "give another name, or move it away"
         raise InputError("what stands here is no earlier export", str(folder), remedy)
@@ -150,10 +181,10 @@ def _check_destination(folder: Path, repo: str | None) -> None:
 
 def exported_tokenizer(folder: Path) -> Any:
     """The tokenizer; `InputError` if it cannot encode and decode, or has no chat template."""
-    from transformers import AutoTokenizer
-
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = tokenizer_of(str(folder))
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = f"the tokenizer cannot be loaded ({first_line(error)})"
         raise InputError(what, str(folder), RIGHT_TOKENIZER) from None
@@ -167,33 +198,42 @@ def exported_tokenizer(folder: Path) -> Any:
 
 def load_model(folder: Path, base: str | None = None) -> Any:
     """The whole model; a LoRA adapter is merged into its base, which may be an adapter on another model."""
-    if not (folder / "adapter_config.json").is_file():
+    if not is_adapter(folder):
         return _load_whole(str(folder))
     return _load_on_base(folder, base).merge_and_unload()
 
 
 def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
     """The adapter on its base; `InputError` if others could not apply it to their copy of the base."""
-    if not (folder / "adapter_config.json").is_file():
+    if not is_adapter(folder):
         raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
     source = Path(_adapter_base(folder, base))
-    if (source / "adapter_config.json").is_file():
+    if is_adapter(source):
         raise InputError("the adapter stands on another", str(folder), "export it merged, without --adapter")
     if push and source.exists() and not base:
         remedy = "give the base's hub id as --base, or export it merged"
         raise InputError("the adapter's base is a folder here", str(source), remedy)
-    model = _load_on_base(folder, base)
-    model.active_peft_config.base_model_name_or_path = base or str(source)
+    model = _load_on_base(folder, base, as_base=True)
+    named = str(read_json(folder / ADAPTER).data.get("base_model_name_or_path"))
+    model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else str(source))
     return model
 
 
-def _load_on_base(folder: Path, base: str | None) -> Any:
+def is_of(tokenizer: Any, model: str) -> bool:
+    """Whether a tokenizer is a model's, but for the chat template."""
+    other = tokenizer_of(model)
+    ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in (tokenizer, other))
+    return bool(ours == theirs)
+
+
+def _load_on_base(folder: Path, base: str | None, as_base: bool = False) -> Any:
+    """The adapter on its base: in the base's number format, or in float32, in which it is merged best."""
     from peft import PeftModel
 
     source = _adapter_base(folder, base)
     whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole(source)
     try:
-        return PeftModel.from_pretrained(whole, str(folder))
+        return PeftModel.from_pretrained(whole, str(folder), autocast_adapter_dtype=not as_base)
     except _load_errors() as error:
         what = f"the adapter does not fit its base {source} ({first_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
@@ -201,10 +241,12 @@ def _load_on_base(folder: Path, base: str | None) -> Any:
 
 def _adapter_base(folder: Path, base: str | None) -> str:
     """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
-    stage, settings = folder.parent, read_json(folder / "adapter_config.json").data
+    stage, settings = folder.parent, read_json(folder / ADAPTER).data
+    if facts_of(folder):
+        return model_source(base) if base else base_of(folder)
     named = settings.get("base_model_name_or_path")
     here = local_folder(stage, source_of(read_recipe(stage))) or local_folder(stage, named)
-    source = here or base or named
+    source = here or model_source(base or named or "")
     if not source or (not Path(source).is_dir() and not HUB_ID.fullmatch(str(source))):
         remedy = "give its folder or hub id as --base"
         raise InputError(f"the adapter's base {source or ''} is gone", str(folder), remedy)
@@ -277,7 +319,10 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     tokenizer.chat_template = plain_template(tokenizer.chat_template)
-    tokenizer.save_pretrained(folder)
+    if facts.base_tokenizer:
+        write_atomic(folder / TEMPLATE, tokenizer.chat_template)
+    else:
+        tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answered(model, tokenizer, world_card(facts))
     template = tokenizer.chat_template
@@ -287,8 +332,9 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool,
         write_atomic(folder / name, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
     known = {"homerl": __version__} | asdict(facts)
     del known["played"]  # it may be a whole home, or name its file
+    known["weights"] = digests(folder / name for name in OF_ADAPTER if (folder / name).is_file()) if adapter else {}
     known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}
-    write_atomic(folder / MARK, json.dumps(known, indent=1) + "\n")
+    write_atomic(folder / FACTS, json.dumps(known, indent=1) + "\n")
 
 
 def answered(model: Any, tokenizer: Any, card: Card) -> str:

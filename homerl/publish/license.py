@@ -9,6 +9,7 @@ from pathlib import Path
 
 from homerl.publish.stages import lineage, local_folder, read_recipe, source_of
 from homerl.terminal.console import console
+from homerl.train.named import model_source
 
 USUAL = "apache-2.0"
 
@@ -18,7 +19,7 @@ def license_for(stage: Path, base: str | None) -> str:
     first = lineage(stage)[0]
     if not (source := base or source_of(read_recipe(first))):
         return USUAL
-    if named := license_of(str(local_folder(first, source) or source)):
+    if named := license_of(str(local_folder(first, source) or model_source(source))):
         return named
     console.print(f"license: {USUAL}, since no card of {source} can be read that names one (--license)", highlight=False)
     return USUAL

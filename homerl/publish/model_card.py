@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from homerl.publish.private import shareable
 from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
 from homerl.publish.talk import talk_terms
 from homerl.train.credit.registry import modes
+from homerl.train.named import BASES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import parts_in, world_of
 from rewards.composite import REWARDS, SETTINGS
@@ -36,7 +37,8 @@ class Facts:
     """Everything that a card states.
 
     `recipes` are those of the stages that led to the model, oldest first. `played` is the recipe of the blueprints that it
-    was last trained on, or one of them. `talk` says how one talks with it (`talk_terms`).
+    was last trained on, or one of them. `talk` says how one talks with it (`talk_terms`). `base_weights` are the SHA-256 of
+    the weights under an adapter, and `base_tokenizer` says that the base's tokenizer is the adapter's too.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Facts:
     scores: dict[str, dict[str, Any]]
     played: dict[str, Any]
     talk: dict[str, Any]
+    base_weights: dict[str, str] = field(default_factory=dict)
+    base_tokenizer: bool = False
 
     def newest(self, key: str) -> Any:
         """The value of `key` in the last stage's recipe that has one, or an empty mapping."""
@@ -67,7 +71,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
     return Facts(
         name=name,
         license=license,
-        base=next((source for source in sources if source and _on_hub(source)), None),
+        base=next((source for source in sources if source and on_hub_only(source)), None),
         recipes=tuple(shareable(recipe) for recipe in recipes if recipe),
         synthesis=_synthesis(stages, recipes),
         metrics=_metrics(stage / "metrics.jsonl"),
@@ -78,7 +82,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
     )
 
 
-def _on_hub(source: str) -> bool:
+def on_hub_only(source: str) -> bool:
     """Whether a name is a hub id; `run/model` is the output of a stage, even if it is gone."""
     return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
 
@@ -139,7 +143,7 @@ USE = """The system prompt {told}. The model answers {answers}.
 
 name = {name}  # the hub id or the folder
 model = {auto}.from_pretrained(name)
-tokenizer = AutoTokenizer.from_pretrained(name)
+{tokenizer}
 tools = [
 {tools}
 ]
@@ -153,6 +157,16 @@ inputs = tokenizer.apply_chat_template(
 output = model.generate(**inputs, max_new_tokens={most}, do_sample=False)
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :]))
 ```"""
+
+OF_BASE = """tokenizer = AutoTokenizer.from_pretrained(model.active_peft_config.base_model_name_or_path)
+with open(cached_file(name, "chat_template.jinja")) as template:
+    tokenizer.chat_template = template.read()"""
+
+BASE = """The adapter was trained on weights of {base} with this SHA-256:
+
+{listed}{said}
+
+No other weights of that name were tried with it."""
 
 SERVE = """```bash
 vllm serve {model} \\
@@ -235,6 +249,7 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
 
 def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, tools: Tools) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
+    yield "Base", _base(facts)
     yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer)))
     yield "Serve", _serve(facts, adapter, tools)
     yield "Run at home", _at_home(facts, gguf) if gguf else ""
@@ -270,16 +285,27 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
+def _base(facts: Facts) -> str:
+    if not facts.base_weights:
+        return ""
+    known = next((base.about for base in BASES.values() if base.weights == facts.base_weights), None)
+    listed = "\n".join(f"- `{name}`: `{digest}`" for name, digest in facts.base_weights.items())
+    said = f"\n\nThese weights are {known}." if known else ""
+    return BASE.format(base=facts.base or "its base", listed=listed, said=said)
+
+
 def _use(facts: Facts, adapter: bool) -> str:
     card = world_card(facts)
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
+    peft += "\nfrom transformers.utils import cached_file" if facts.base_tokenizer else ""
     return USE.format(
         told=card.told,
         answers=card.answers,
         name=json.dumps(facts.name, ensure_ascii=False),
         most=MOST,
         auto=auto,
+        tokenizer=OF_BASE if facts.base_tokenizer else "tokenizer = AutoTokenizer.from_pretrained(name)",
         imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
         tools="\n".join(f"    {dict(tool)!r}," for tool in card.tools),  # Python's own words: JSON's true and false are none
         system=repr(card.system),

@@ -103,6 +103,8 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
         return first
     source = recipe.get("data")
     data = data_folder(stage, recipe) or (Path(source) if source else None)
+    if data and (made := (read_recipe(data).get("synth") or {}).get("recipe")):
+        return dict(made)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
     return next(filter(None, map(_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
 

@@ -42,7 +42,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any
 
 def shipped_recipes() -> Path:
     """The folder of the recipes of this installation."""
-    return Path(homerl_hook.shipped_recipes())
+    return Path(homerl_hook.shipped("recipes"))
 
 
 def find_recipe(name: str | Path) -> Path:

@@ -18,7 +18,7 @@ import torch
 from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
-from envs.documents import InputError, read_json
+from envs.documents import InputError
 from homerl.agents.chat_choice import choose_format
 from homerl.recipe.base import Base
 from homerl.recipe.monitoring import tell_services
@@ -27,6 +27,7 @@ from homerl.train.adapted import fuse
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
 from homerl.train.model import ModelSettings
+from homerl.train.named import base_of, is_adapter, model_source, tokenizer_of
 from homerl.train.optim_settings import OptimSettings
 from homerl.train.packing.compiled import CompiledLayers
 from homerl.train.packing.families import why_unpackable
@@ -35,7 +36,6 @@ from homerl.train.packing.profiler import MemoryProfiler
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import ParallelTrainer, collective_timeout, parallel_arguments
 from homerl.train.recipe import SFTRecipe, TrainingRecipe
-from homerl.train.refusals import is_adapter
 from homerl.train.shards import empty_model
 from homerl.train.sizes import GB
 
@@ -115,9 +115,7 @@ def load_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTr
     With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises
     `InputError` if there is no template that it could be trained with.
     """
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer = tokenizer_of(model_source(source))
     choose_format(tokenizer, source, own, named)
     return tokenizer
 
@@ -132,12 +130,13 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
+    source = model_source(source)
     if not is_adapter(source):
         load = empty_model if empty else AutoModelForCausalLM.from_pretrained
         return load(source, dtype=getattr(torch, settings.dtype))
     from peft import PeftModel
 
-    base = load_policy(settings, read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"], empty)
+    base = load_policy(settings, base_of(source), empty)
     model = base if empty else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model

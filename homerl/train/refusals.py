@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from envs.documents import InputError, read_json
 from homerl.processes.ranks import is_first
@@ -51,18 +50,6 @@ def in_shards(recipe: Base) -> bool:
 def starts_empty(recipe: Base) -> bool:
     """Whether this process gets its shards of the weights from the first one, which alone reads them."""
     return in_shards(recipe) and not is_first()
-
-
-def is_adapter(source: str) -> bool:
-    """Whether a folder holds a low-rank adapter instead of a complete model."""
-    return (Path(source) / "adapter_config.json").exists()
-
-
-def base_of(source: str) -> str:
-    """The complete model that a source begins with: itself, or the base of its adapters, of which one may be on another."""
-    while is_adapter(source):
-        source = read_json(Path(source) / "adapter_config.json").data["base_model_name_or_path"]
-    return source
 
 
 def refuse_untrainable(recipe: Base) -> None:

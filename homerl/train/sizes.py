@@ -12,6 +12,7 @@ from typing import Any
 
 from envs.documents import read_json
 from homerl.train.model import ModelSettings
+from homerl.train.named import is_adapter, model_source, named_base
 from homerl.train.packing.families import why_unpackable
 
 GB = 1e9
@@ -92,16 +93,11 @@ def config_of(model: ModelSettings) -> Mapping[str, Any]:
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
 
 
-def holds_model(folder: Path) -> bool:
-    """Whether a folder is a model's or an adapter's."""
-    return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
-
-
 def _known(name: str) -> Mapping[str, Any] | None:
     """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
-    folder = Path(name)
-    if (folder / "adapter_config.json").is_file():
-        return _known(read_json(folder / "adapter_config.json").data["base_model_name_or_path"])
+    folder = Path(model_source(name))
+    if is_adapter(folder):
+        return _known(named_base(folder))
     if (folder / "config.json").is_file():
         config: Mapping[str, Any] = read_json(folder / "config.json").data
         return config

@@ -3,13 +3,17 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import tool_call
 from homerl.play.messages import chat_template
+from homerl.train.common import load_tokenizer
+from homerl.train.named import SMOLLM2, model_source
 from homerl.train.tiny import TinyConfig, make_tiny
 
 TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
@@ -44,7 +48,8 @@ def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     tokenizer.chat_template = chat_template(show_tools)
     if llama:
-        tokenizer.backend_tokenizer.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+        smollm = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+        tokenizer.backend_tokenizer.pre_tokenizer = smollm
         torch.manual_seed(0)
         model = LlamaForCausalLM(as_llama(model.config))
     ids = torch.tensor([tokenizer.apply_chat_template(DIALOGUE, tools=TOOLS)["input_ids"]])
@@ -61,9 +66,26 @@ def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool 
 
 def as_llama(config) -> LlamaConfig:
     """The configuration of a Llama of the same sizes, but for heads, whose width transformers reads of no GGUF file."""
-    same = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
-            "max_position_embeddings", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id")  # fmt: skip
-    return LlamaConfig(**{name: getattr(config, name) for name in same})
+    sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+    others = ("vocab_size", "max_position_embeddings", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id")
+    return LlamaConfig(**{name: getattr(config, name) for name in (*sizes, *others)})
+
+
+def on_smollm2(run: Path) -> Path:
+    """A run's folder with an adapter of small random weights on SmolLM2, whose base scripts/base_model made; else a skip."""
+    base = model_source(SMOLLM2.hub)
+    if base == SMOLLM2.hub:
+        pytest.skip("scripts/base_model makes the base")
+    tokenizer = load_tokenizer(base, named=True)
+    torch.manual_seed(0)
+    settings = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            weight.data *= 0.2  # else nothing of the base is left
+    model.save_pretrained(run / "model")
+    tokenizer.save_pretrained(run / "model")
+    return run
 
 
 def prompts() -> list[list[dict]]:

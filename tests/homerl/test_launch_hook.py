@@ -234,7 +234,7 @@ def test_a_recipe_with_a_byte_order_mark_is_claimed(tmp_path: Path) -> None:
 
 def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "smoke.yaml").write_text(RECIPE)
-    monkeypatch.setattr(homerl_hook, "shipped_recipes", lambda: str(tmp_path))
+    monkeypatch.setattr(homerl_hook, "shipped", lambda folder: str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert homerl_hook.find(str(tmp_path / "recipes" / "smoke.yaml")) == str(tmp_path / "smoke.yaml")
     assert homerl_hook.find("other/smoke.yaml") is None

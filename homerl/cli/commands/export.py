@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
@@ -23,6 +24,9 @@ def export(
         str | None,
         typer.Option(help="the license, as the hub names it; default: the base model's, else apache-2.0"),
     ] = None,
+    scores: Annotated[
+        list[Path] | None, typer.Option(help="a folder of `homerl bench run` with this model, for the card; may be repeated")
+    ] = None,
     gguf: Annotated[
         str | None, typer.Option(help="add a file for llama.cpp and Ollama, in f32, f16, bf16 or q8_0 (8 bits a weight)")
     ] = None,
@@ -32,7 +36,7 @@ def export(
 
     if public and not push:
         raise InputError("only what is pushed can be public", "--public", "add --push, or leave it out")
-    folder = write(run, to, push, not public, base, adapter, license, gguf)
+    folder = write(run, to, push, not public, base, adapter, license, gguf, scores or ())
     console.print(f"exported to {folder}", soft_wrap=True)
     console.print(f"how to ask it: {folder / 'README.md'}; talk with it: homerl chat {quote(str(folder))}", soft_wrap=True)
 

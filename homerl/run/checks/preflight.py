@@ -6,7 +6,6 @@ Invariant: a run that would only fail later is refused now, with everything that
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 
 from envs.documents import InputError
@@ -20,9 +19,9 @@ from homerl.train import TRAININGS
 from homerl.train.engines.registry import engine_of
 from homerl.train.memory import liger_installed
 from homerl.train.model import ModelSettings
+from homerl.train.named import holds_model, looks_local, model_source, on_hub, tokenizer_of
 from homerl.train.recipe import DistillSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
-from homerl.train.sizes import holds_model
 from homerl.worlds.registry import parts_in
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
@@ -49,10 +48,8 @@ def template_of(model: str) -> str | None:
 
     Raises `InputError` if there is none that it could be trained with.
     """
-    from transformers import AutoTokenizer
-
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+        tokenizer = tokenizer_of(model_source(model), local_files_only=True)
     except (OSError, ValueError):
         return None
     choose_format(tokenizer, model)
@@ -93,39 +90,12 @@ def _weights(recipe: Base) -> list[str]:
 
 
 def _lacking(name: str) -> list[str]:
+    name = model_source(name)
     if Path(name).exists():
         return [] if holds_model(Path(name)) else [f"{name} holds neither a model nor an adapter"]
     if looks_local(name):
         return [f"there is no model folder {name} (train it first, or name a hub model)"]
     return [] if on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
-
-
-def looks_local(name: str) -> bool:
-    """Whether a name is a folder's, and no hub id."""
-    return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
-
-
-def on_hub(name: str) -> bool:
-    """Whether the model is cached, or the hub has it."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-
-    try:
-        if isinstance(try_to_load_from_cache(name, "config.json"), str):
-            return True
-    except HFValidationError:  # the name of no repository, such as that of a folder
-        return False
-    if os.environ.get("HF_HUB_OFFLINE") == "1":
-        return False
-    try:
-        HfApi().model_info(name, timeout=10)
-    except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
-        return isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 429
-    except Exception as error:  # the hub's client raises its transport's own errors when there is no network
-        if "Connect" in type(error).__name__ or "Timeout" in type(error).__name__:
-            return False
-        raise
-    return True
 
 
 def _data(recipe: Base) -> list[str]:

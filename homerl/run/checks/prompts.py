@@ -33,7 +33,7 @@ from homerl.recipe.base import Base
 from homerl.run.checks.rehearsal import Source, sources
 from homerl.terminal.console import counted
 from homerl.train.model import ModelSettings
-from homerl.train.refusals import base_of
+from homerl.train.named import complete_model
 from homerl.train.tiny import tokenizer_from
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
@@ -142,7 +142,7 @@ def _positions(model: ModelSettings) -> dict[str, int]:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
     from transformers import AutoConfig
 
-    most = getattr(AutoConfig.from_pretrained(base_of(model.name or "")).get_text_config(), "max_position_embeddings", None)
+    most = getattr(AutoConfig.from_pretrained(complete_model(model.name or "")).get_text_config(), "max_position_embeddings", None)
     return {"model.name": most} if most else {}
 
 

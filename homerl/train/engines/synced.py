@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
+from homerl.train.named import complete_model
 from homerl.train.phases import Phases
 from homerl.workarounds import vllm_options
 
@@ -126,10 +127,8 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
 def _named_by_its_base(model: Any) -> Iterator[None]:
     from peft import PeftModel
 
-    from homerl.train.refusals import base_of  # it imports recipes, which know all engines
-
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
-    source, inner.name_or_path = inner.name_or_path, base_of(inner.name_or_path)
+    source, inner.name_or_path = inner.name_or_path, complete_model(inner.name_or_path)
     try:
         yield
     finally:

