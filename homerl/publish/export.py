@@ -43,6 +43,7 @@ from homerl.train.named import (
     holds_model,
     is_adapter,
     model_source,
+    refuse_spoilt,
     tokenizer_of,
     weights_of,
 )
@@ -96,6 +97,7 @@ def export(
     """
     run = Path(os.path.normpath(Path.cwd() / model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
+    refuse_spoilt(run)
     trained = run if facts_of(run) and holds_model(run) else find_stage(run) / "model"
     refuse_unloaded_of(trained.parent, OF_TASKS)
     folder, repo = destination(run, to, push)

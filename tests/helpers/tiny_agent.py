@@ -42,11 +42,12 @@ SIZES = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 
 
 
 def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool = False, **settings) -> Path:
-    """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, or a Llama like SmolLM2."""
+    """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, or a Llama like SmolLM2, to
+    which the names of tools are shown."""
     config = TinyConfig(**SIZES, vocab_size=500, **({"split": "gpt2"} | settings))
     folder = make_tiny(ROWS, TOOLS, config, 0, run / "model")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer.chat_template = chat_template(show_tools)
+    tokenizer.chat_template = chat_template(show_tools, named=llama)
     if llama:
         smollm = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
         tokenizer.backend_tokenizer.pre_tokenizer = smollm
