@@ -23,7 +23,7 @@ from homerl.llm.settings import refuse_secret
 from homerl.models.agents import Loaded, is_url, loaded, refuse_missing, served_model
 from homerl.play.loop import Agent
 from homerl.publish.stages import STAGES
-from homerl.train.named import looks_local, model_source
+from homerl.train.named import looks_local, model_source, refuse_spoilt
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import world_of, worlds
 from homerl.worlds.visits import Visits
@@ -94,6 +94,7 @@ def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
     """The folder or hub id of a model, and what is known of it."""
     path = Path(model_source(what))
     if path.exists():
+        refuse_spoilt(path)
         folder, terms = model_and_terms(path)
         return str(folder), terms
     if looks_local(what) and what not in known:
