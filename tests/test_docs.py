@@ -92,7 +92,7 @@ NOT_RUN = {
         "homerl chat Qwen": HUB,
         "homerl chat http": ENDPOINT,
         "scripts/base_model": NETWORK,
-        "accelerate launch recipes/smollm2_sft.yaml": HUB,
+        "accelerate launch recipes/smollm2_home.yaml": HUB,
         "homerl bench build own-home": "it needs a home file of the reader's",
         "homerl chat keywords": "it needs files of the reader's; tests/homerl/chat/test_terminal.py runs it with its own",
         "homerl serve": TRAINED,
@@ -136,7 +136,7 @@ SLOW = {  # commands of pages, by their starts
     ),
     "docs/first_hour.md": ("accelerate launch recipes/own_home.yaml",),
     "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
-    "docs/models.md": ("accelerate launch recipes/synth.yaml", "accelerate launch recipes/smollm2_synth.yaml"),
+    "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/users.md": ("homerl bench robustness runs/quickstart",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
     "docs/personalhome.md": (

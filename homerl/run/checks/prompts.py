@@ -142,7 +142,8 @@ def _positions(model: ModelSettings) -> dict[str, int]:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
     from transformers import AutoConfig
 
-    most = getattr(AutoConfig.from_pretrained(complete_model(model.name or "")).get_text_config(), "max_position_embeddings", None)
+    config = AutoConfig.from_pretrained(complete_model(model.name or ""))
+    most = getattr(config.get_text_config(), "max_position_embeddings", None)
     return {"model.name": most} if most else {}
 
 
