@@ -1,4 +1,4 @@
-"""Commands in processes of their own that begin with homerl loaded, since to load it takes longer than most commands.
+"""Commands and scripts in processes of their own that begin with homerl loaded, since to load it takes longer than most of them.
 
 For each environment from which modules read something as they load, one process loads them and forks for each command.
 """
@@ -7,36 +7,60 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from weakref import finalize
 
-READ_AT_LOADING = ("HOMERL_", "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")  # beginnings of names of variables
+# Beginnings of names of variables that are read as modules load.
+READ_AT_LOADING = ("HOMERL_", "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM", "HF_", "CUDA_")
+TRAINING = ("homerl.train.sft", "homerl.train.rlve")  # what takes seconds to load; checks of recipes that train do so
 PROGRAM = """
-import gc, json, os, sys
+import gc, importlib, json, os, runpy, signal, sys
 import homerl.cli.app, homerl.evaluate.suite, homerl.run.checks.rehearsal, homerl.manual.schema, homerl.run.stages
 import homerl.view.bench_report
 from homerl.worlds.registry import suites
 
 suites()
-gc.freeze()  # so that a child copies no page of what it only looks at
 for line in sys.stdin:
     command = json.loads(line)
-    if not (child := os.fork()):
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    for name in command["loads"]:
+        importlib.import_module(name)
+    gc.freeze()  # so that a child copies no page of what it only looks at
+    children = []
+    for rank in range(command["ranks"]):
+        if not (child := os.fork()):
+            break
+        children.append(child)
+    else:
+        codes = []
+        while len(codes) < len(children):  # a rank that fails ends the others, which may wait for it
+            child, status = os.wait()
+            codes.append(os.waitstatus_to_exitcode(status))
+            for other in set(children) - {child} if codes[-1] and not any(codes[:-1]) else ():
+                os.kill(other, signal.SIGKILL)
+        print(next((code for code in codes if code), 0), flush=True)
+        continue
+    break
 else:
     sys.exit()
 os.chdir(command["folder"])
 os.environ.clear()
 os.environ.update(command["environment"])
 for number, path in enumerate((os.devnull, command["out"], command["err"])):
-    os.dup2(os.open(path, os.O_RDWR), number)
-sys.argv = ["homerl", *command["arguments"]]
-homerl.cli.main()
+    os.dup2(os.open(path, os.O_RDWR | os.O_APPEND), number)
+sys.argv = command["arguments"]
+if sys.argv[0] == "homerl":
+    homerl.cli.main()
+else:
+    if command["ranks"] > 1:
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+    sys.path.insert(0, os.path.dirname(sys.argv[0]))
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -60,14 +84,30 @@ def _loaded(read: tuple[tuple[str, str], ...]) -> Loaded:
     return Loaded(kept | dict(read))
 
 
-def homerl(
-    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None, **more: str
+def _run(
+    words: list[str], cwd: Path | None, environment: dict[str, str], loads: Sequence[str], ranks: int = 1
 ) -> subprocess.CompletedProcess[str]:
-    """Run `homerl` with these arguments in a process, and with `more` in its environment."""
-    environment = (dict(os.environ) if env is None else env) | more
     read = tuple(sorted((name, value) for name, value in environment.items() if name.startswith(READ_AT_LOADING)))
-    words = ["homerl", *map(str, arguments)]
     with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
         files = {"folder": str(cwd or Path.cwd()), "out": out.name, "err": err.name}
-        code = _loaded(read).run(arguments=words[1:], environment=environment, **files)
+        code = _loaded(read).run(arguments=words, environment=environment, loads=[*loads], ranks=ranks, **files)
         return subprocess.CompletedProcess(words, code, out.read(), err.read())
+
+
+def homerl(
+    *arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None, loads: Sequence[str] = (), **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `homerl` with these arguments in a process that begins with `loads`, and with `more` in its environment."""
+    return _run(["homerl", *map(str, arguments)], cwd, (dict(os.environ) if env is None else env) | more, loads)
+
+
+def script(*arguments: object, cwd: Path, ranks: int = 1) -> None:
+    """Run a Python file with arguments in as many ranks as torchrun would, each with what training loads. Fails if one does."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    if ranks > 1:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        world = str(ranks)
+        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+    done = _run([*map(str, arguments)], cwd, environment, TRAINING, ranks)
+    assert done.returncode == 0, done.stderr[-3000:]

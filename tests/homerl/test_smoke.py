@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import TRAINING, homerl
 
 from homerl.play.trajectory import from_row, read_rows
 
@@ -25,6 +26,8 @@ def call(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
         "NETRC": os.devnull,  # whoever is logged in to Weights & Biases
         "WANDB_API_KEY": "",
     }
+    if command[:3] == (*HOMERL,):
+        return homerl(*command[3:], cwd=cwd, env=environment, loads=TRAINING if command[3] == "check" else ())
     return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment, timeout=900)
 
 

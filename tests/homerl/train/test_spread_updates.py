@@ -5,15 +5,13 @@ ZeRO needs DeepSpeed, which `scripts/check_deepspeed` installs.
 """
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from launches import LAUNCHERS, ROOT
+from forked import script
+from launches import ROOT
 from spread_updates import KINDS, UPDATES
 
 HELPER = ROOT / "tests/helpers/spread_updates.py"
@@ -22,26 +20,21 @@ WAYS = ["ddp", "fsdp2", *(pytest.param(f"zero{stage}", marks=NO_DEEPSPEED) for s
 LOSS, GRADIENT, WEIGHT = 1e-5, 1e-4, 1e-5  # in float32: absolute, relative to the largest of a tensor, absolute
 
 
-def made(way: str, folder: Path, *launcher: str) -> dict[tuple[str, str], Any]:
+def made(way: str, folder: Path, ranks: int) -> dict[tuple[str, str], Any]:
     """What the updates give, by kind."""
-    log = folder / f"{way}.log"
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with log.open("w") as out:
-        command = [*(launcher or [sys.executable]), HELPER, way, folder]
-        done = subprocess.run([*map(str, command)], cwd=folder, stdout=out, stderr=out, env=environment, timeout=280)
-    assert done.returncode == 0, log.read_text()[-3000:]
+    script(HELPER, way, folder, cwd=folder, ranks=ranks)
     return torch.load(folder / f"{way}.pt")
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> dict[tuple[str, str], Any]:
     """What one rank gives."""
-    return made("none", tmp_path_factory.mktemp("alone"))
+    return made("none", tmp_path_factory.mktemp("alone"), ranks=1)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_two_ranks_make_the_updates_of_one(way, alone, tmp_path):
-    spread = made(way, tmp_path, *LAUNCHERS["two ranks"])
+    spread = made(way, tmp_path, ranks=2)
     assert alone.keys() == spread.keys() == set(KINDS)
     for kind, one in alone.items():
         both = spread[kind]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import script
 from hypothesis import given
 from hypothesis import strategies as st
-from launches import ROOT, finish
+from launches import ROOT
 
 from homerl.train.optimizers.shards import shard_rows
 
@@ -26,15 +26,7 @@ def test_rows_are_shared_out_as_torch_does(rows: int, count: int) -> None:
 def test_shards_move_as_whole_matrices(ranks: int, tmp_path: Path) -> None:
     """Matrices of 6 to 18 rows on ranks that they do not divide over, in an order that leaves a rank without one."""
     (tmp_path / "ends").mkdir()
-    finish(
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc_per_node={ranks}",
-        TRAINER,
-        tmp_path / "ends",
-    )
+    script(TRAINER, tmp_path / "ends", cwd=tmp_path, ranks=ranks)
     for dtype in (torch.float32, torch.bfloat16):
         ends = torch.load(tmp_path / f"ends/{dtype}.pt")
         for alone, spread, resumed in zip(*(ends[name] for name in ("alone", "spread", "resumed")), strict=True):

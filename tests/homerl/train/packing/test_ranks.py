@@ -1,14 +1,11 @@
 """Packed updates on two ranks: as many passes as each needs, one exchange of gradients, and memory that one rank lacks."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import script
 
-ROOT = Path(__file__).parents[4]
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
@@ -92,13 +89,7 @@ os._exit(0)   # gloo may abort a process that ends in the usual way, when its wo
 def ran(folder: Path, ranks: int, *memories: str) -> list[dict[str, list]]:
     """What each rank says of each memory: losses, weights, passes, budget, and which passes were checkpointed."""
     (folder / "script.py").write_text(SCRIPT)
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
-    done = subprocess.run(
-        [sys.executable, *launcher, "script.py", str(folder), *memories],
-        cwd=folder, capture_output=True, text=True, timeout=200,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    script("script.py", folder, *memories, cwd=folder, ranks=ranks)
     return [json.loads((folder / f"{ranks}-{rank}.json").read_text()) for rank in range(ranks)]
 
 
