@@ -332,9 +332,9 @@ def test_ci_calls_what_the_readme_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "called"), [((), "lint pytest"), (("--all",), "lint pytest"), (("tests/x.py",), "pytest")]
+    ("arguments", "called"), [((), "pytest lint"), (("--all",), "pytest lint"), (("tests/x.py",), "pytest")]
 )
-def test_style_and_types_are_checked_before_all_tests(tmp_path: Path, arguments: tuple[str, ...], called: str) -> None:
+def test_style_and_types_are_checked_beside_all_tests(tmp_path: Path, arguments: tuple[str, ...], called: str) -> None:
     """The script itself, with stand-ins for what it calls."""
     scripts = tmp_path / "scripts"
     scripts.mkdir()
@@ -347,6 +347,10 @@ def test_style_and_types_are_checked_before_all_tests(tmp_path: Path, arguments:
         path.chmod(0o755)
     done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.split() == called.split()
-    (scripts / "lint").write_text("#!/bin/sh\nexit 1\n")
+    (scripts / "lint").write_text("#!/bin/sh\nsleep 0.2; echo found; exit 1\n")
     done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == ("lint" in called) and ("pytest" in done.stdout) == ("lint" not in called)
+    assert done.returncode == ("lint" in called) and done.stdout.split() == called.replace("lint", "found").split()
+    (scripts / "lint").write_text("#!/bin/sh\nsleep 60\n")
+    (tmp_path / "python").write_text("#!/bin/sh\nkill -INT $PPID\nexit 130\n")
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode, "whoever stops the tests waits for no check"

@@ -93,7 +93,7 @@ def listed() -> list[str]:
 def run(tree: Path, *command: str | Path) -> None:
     """Run a command in a copy, with the copy's own code and plug-ins alone."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("HOMERL_", "PYTEST_"))}
-    own = {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "PYTHONPYCACHEPREFIX": str(tree.parent / "compiled")}
     done = subprocess.run([*command], cwd=tree, env=plain | own, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
 

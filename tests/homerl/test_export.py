@@ -15,7 +15,6 @@ import pytest
 import torch
 import yaml
 from command import full_disk, homerl
-from fake_hub import TOKEN
 from huggingface_hub import ModelCard, constants
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -646,25 +645,19 @@ def test_a_folder_is_made_with_those_above_it(run: Path, tmp_path: Path, monkeyp
 # The hub
 
 
-PUSH = "import sys; from homerl.publish.export import export; print(export(sys.argv[1], 'acme/agent', push=True))"
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_push(flywheel: Path, hub: dict, tmp_path: Path):
-    hub["repos"]["acme/agent"] = {
+def test_push(flywheel: Path, here: dict):
+    here["repos"]["acme/agent"] = {
         "visibility": "private",
         "files": {"model-00001-of-00002.safetensors": b"", "adapter_config.json": b"{}", "plan.png": b"mine"},
     }
-    online = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
-    done = fresh(PUSH, flywheel, HF_ENDPOINT=hub["url"], HF_TOKEN=TOKEN, **online)
-    assert done.returncode == 0, done.stderr
-    folder = Path(done.stdout.strip().splitlines()[-1])
+    folder = export(flywheel, "acme/agent", push=True)
     assert folder == flywheel / "export/agent"
-    assert hub["repos"]["acme/agent"]["files"] == contents(folder) | {"plan.png": b"mine"}
-    assert any(call.startswith("PUT /blobs/") for call in hub["calls"])
+    assert here["repos"]["acme/agent"]["files"] == contents(folder) | {"plan.png": b"mine"}
+    assert any(call.startswith("PUT /blobs/") for call in here["calls"])
     assert "vllm serve acme/agent" in (folder / "README.md").read_text()
 
 
