@@ -5,8 +5,10 @@ order of the tests, the number of processes that run them, and Ctrl-C for the pr
 import gc
 import os
 import signal
+from functools import cache
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 # What a shell starts in the background ignores Ctrl-C, and so do its children.
@@ -15,6 +17,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("few", deadline=None)  # a busy machine fails no test
 settings.register_profile("many", deadline=None)
 settings.load_profile("few")
+
+# A command line of forty commands takes longer to build than most tests take to run it.
+typer.main.get_command = cache(typer.main.get_command)
 
 # Idle processes take tests off the end, and would make the fixtures of these again.
 FIRST = ("test_third_world.py", "test_in_tree.py")

@@ -123,28 +123,29 @@ def host_state(folder: Path, server: socket.socket) -> dict:
         connection = server.accept()
     except BlockingIOError:
         connection = None
+    running, own = processes(), os.getpid()
+    children = {pid: name for pid, (parent, name) in running.items() if parent == own}
     return {
         "files": {path.name: path.read_text() for path in folder.iterdir()},
         "folder": Path.cwd(),
         "environment": dict(os.environ),
         "connection": connection,
         "threads": {thread.name for thread in threading.enumerate()},
-        "processes": {name for name in children(os.getpid()).values() if name != "monty"},
-        "grandchildren": [pid for child in children(os.getpid()) for pid in children(child)],
+        "processes": {name for name in children.values() if name != "monty"},
+        "grandchildren": [pid for pid, (parent, _) in running.items() if parent in children],
         "names": [dict(vars(module)) for module in (builtins, sandbox, border, audit)],
     }
 
 
-def children(parent: int) -> dict[int, str]:
-    """The child processes of a process, by id, with their names (none where there is no /proc)."""
+def processes() -> dict[int, tuple[int, str]]:
+    """(parent, name) of all processes, by id (none where there is no /proc)."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
         except OSError:
             continue  # it has just ended
-        if int(rest.split()[1]) == parent:
-            found[int(stat.parent.name)] = name
+        found[int(stat.parent.name)] = int(rest.split()[1]), name
     return found
 
 
