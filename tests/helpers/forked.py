@@ -1,4 +1,4 @@
-"""Commands and scripts in processes of their own that begin with homerl loaded, since to load it takes longer than most of them.
+"""Commands and scripts in processes of their own that begin with homerl loaded, which takes longer than most of them.
 
 For each environment from which modules read something as they load, one process loads them and forks for each command.
 """
@@ -101,9 +101,9 @@ def homerl(
     return _run(["homerl", *map(str, arguments)], cwd, (dict(os.environ) if env is None else env) | more, loads)
 
 
-def script(*arguments: object, cwd: Path, ranks: int = 1) -> None:
-    """Run a Python file with arguments in as many ranks as torchrun would, each with what training loads. Fails if one does."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+def script(*arguments: object, cwd: Path, ranks: int = 1, **more: str) -> str:
+    """What a Python file prints, in as many ranks as torchrun would start, with training loaded. Fails if one does."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | more
     if ranks > 1:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
@@ -111,3 +111,4 @@ def script(*arguments: object, cwd: Path, ranks: int = 1) -> None:
         environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
     done = _run([*map(str, arguments)], cwd, environment, TRAINING, ranks)
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout

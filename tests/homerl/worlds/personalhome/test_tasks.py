@@ -299,7 +299,7 @@ def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(
     groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
     groups["occupations"] = vocabulary().keys("occupations")
     found = Counter()
-    for _, wording, question in scenes_asked(language) if filmed else asked(language)[::5]:
+    for _, wording, question in scenes_asked(language)[::2] if filmed else asked(language)[::10]:
         rng, program, base = random.Random(1), question.candidate.program, question.answer
         pair = assumed(question, wording, rng)
         silent = set()
@@ -312,7 +312,7 @@ def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(
             stated = named(one.condition, wording.answers(question.candidate.answer, one.answer))
             found[stated] += 1
             assert not stated or one.changed not in silent, (question.candidate, one.condition)
-    assert found[False] > 40 and found[True]
+    assert found[False] > 20 and found[True]
 
 
 @both
@@ -320,7 +320,7 @@ def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evid
     """The occupation of a person who lives alone can only be named."""
     looked_up = ("occupation_of", "place_of_appliance", "place_of_sensor", "date_of_life_event", "state_of_appliance")
     found: Counter[tuple[str, bool]] = Counter()
-    for seed in HOUSEHOLDS:
+    for seed in HOUSEHOLDS[::2]:
         home = household(seed, language)
         wording, jobs = Wording(home), {member.occupation for member in home.members}
         for question in questions(home, random.Random(seed), looked_up):
@@ -334,7 +334,7 @@ def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evid
             found[family, named(changed.condition, changed.variants)] += 1
             if family.startswith(("occupation", "place")):
                 assert len(task.evidence) == 2 and {*question.evidence} < {*task.evidence}
-    assert all(found[family, False] > 5 for family in looked_up), found
+    assert all(found[family, False] > 2 for family in looked_up), found
     assert {family for family, stated in found if stated} <= {"state_of_appliance"}, "50 lower by 25"
 
 
