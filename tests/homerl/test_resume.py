@@ -178,10 +178,10 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
     from homerl.run.recipe import load_recipe
     from homerl.train.rlve import RLVETrainer, train_rlve
 
-    rlve["rlve"] |= CURRICULUM | {"updates": 6, "blueprints_per_update": 3}
+    rlve["rlve"] |= CURRICULUM | {"updates": 4, "blueprints_per_update": 3}
     broken, whole = (load_recipe(written(rlve, tmp_path, out=str(tmp_path / name))) for name in ("broken", "whole"))
     train_rlve(whole)
-    report, left = RLVETrainer._report, [4]
+    report, left = RLVETrainer._report, [2]
 
     def breaks(self, *args):
         left[0] -= 1
@@ -192,11 +192,11 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(RLVETrainer, "_report", breaks)
         train_rlve(broken)
-    assert checkpoints(broken.out)[-1] == 4 and not (broken.out / "model").exists()
+    assert checkpoints(broken.out)[-1] == 2 and not (broken.out / "model").exists()
     train_rlve(broken)
-    same_run(whole.out, broken.out, 6)
+    same_run(whole.out, broken.out, 4)
     same_rollouts(whole.out, broken.out)
-    kept = [json.loads((out / "checkpoints/checkpoint-6/trainer_state.json").read_text()) for out in (whole.out, broken.out)]
+    kept = [json.loads((out / "checkpoints/checkpoint-4/trainer_state.json").read_text()) for out in (whole.out, broken.out)]
     assert kept[0]["stateful_callbacks"] == kept[1]["stateful_callbacks"] and kept[0]["stateful_callbacks"]["SentinelState"]
     shares = [line["curriculum/flat"] for line in lines(whole.out)]
     assert any(shares), "nothing was refilled: the test proves little"
