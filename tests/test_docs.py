@@ -67,7 +67,7 @@ NOT_RUN = {
     },
     "CONTRIBUTING.md": {
         "./scripts/test": RECURSION,
-        "./scripts/lint": "./scripts/test runs it before these tests",
+        "./scripts/lint": "./scripts/test runs it beside these tests",
         "./scripts/regenerate": "it writes pages of this repository; tests/test_in_tree.py runs it in a copy",
         "./scripts/benchmark": "its result depends on the clock, and it writes into this repository with --store",
         "homerl run": TRIED,
