@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,13 +70,20 @@ class Loaded:
 
     def __init__(self, environment: dict[str, str]) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdin=pipe, stdout=pipe, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=environment, stdin=pipe, stdout=pipe, text=True, start_new_session=True
+        )
         finalize(self, self.process.communicate)
 
     def run(self, **command: object) -> int:
-        """The exit code of a command."""
-        print(json.dumps(command), file=self.process.stdin, flush=True)
-        return int(self.process.stdout.readline())
+        """The exit code of a command. Whatever ends the wait, such as a test's time limit, ends the command."""
+        try:
+            print(json.dumps(command), file=self.process.stdin, flush=True)
+            return int(self.process.stdout.readline())
+        except BaseException:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            _loaded.cache_clear()
+            raise
 
 
 @lru_cache(maxsize=3)
