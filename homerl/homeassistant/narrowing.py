@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 Spec = dict[str, Any]  # a specification as JSON
@@ -118,6 +119,7 @@ def _service(service: Mapping[str, Any], has: frozenset[str], arguments: frozens
     return narrow
 
 
+@lru_cache(4096)  # entities of a home are alike
 def _code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
     """The assignments to what is there, with the rest worked out; one that changes nothing is left out."""
     lines = []
@@ -129,6 +131,7 @@ def _code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
     return "\n".join(lines)
 
 
+@lru_cache(4096)
 def _expression(text: str, has: frozenset[str], lacking: frozenset[str] = frozenset()) -> str:
     return ast.unparse(_Without(has, lacking).visit(ast.parse(text.strip(), mode="eval").body))
 
