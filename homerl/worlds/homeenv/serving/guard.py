@@ -140,4 +140,4 @@ def _is_guarded_entity(home: Home, did: str, held: frozenset[str], within: froze
 
 def _tells(texts: Iterable[str], category: str) -> bool:
     """Whether a text says that a device of this category is to be guarded."""
-    return tells(texts, "acts") if category in DECLARED else tells(texts, "acts", "places")
+    return tells(texts, "acts") if category in DECLARED else tells(texts, "acts", "places", "flows")

@@ -18,13 +18,18 @@ from envs.documents import read_yaml
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.worlds.homeenv.serving.naming import normalized
 
-Group = Literal["acts", "places", "harmless"]
+Group = Literal["acts", "places", "flows", "harmless"]
 
 FILE = Path(__file__).parent / "guard.yaml"
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
 LEFT = 3  # letters of a compound beside a shorter one: Hoftor is one, Motor is none
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae", "œ": "oe"})
 LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})  # which are no letters with marks
+
+LATIN = str.maketrans(  # of Cyrillic, as people and Home Assistant's ids write it; и and й are one letter without marks
+    dict(zip("абвгдезийіїклмнопрстуфыэ", "abvgdeziiiiklmnoprstufye"))
+    | {"ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ь": "", "ъ": "", "ю": "iu", "я": "ia"}
+)
 
 
 def tells(texts: Iterable[str], *groups: Group) -> bool:
@@ -62,8 +67,13 @@ def _finder(group: Group) -> re.Pattern[str]:
 
 def _patterns(word: str, anywhere: bool) -> Iterable[str]:
     """What finds a word, in each of the ways to write it."""
-    core, ends, begins = word.strip("-"), word.startswith("-"), word.endswith("-")
+    core, ends, begins = word.strip("-="), word.startswith("-"), word.endswith("-")
     written, *bare = _ways(core)
+    if word.startswith("="):
+        yield rf"^{re.escape(written)}$"
+        return
+    if (latin := core.translate(LATIN)) != core:
+        yield from (_pattern(one, ends, begins, anywhere) for one in (latin, latin.replace("kh", "h")))
     yield _pattern(written, ends, begins, anywhere)
     for one in bare:
         if len(one) > LEFT:
