@@ -29,17 +29,19 @@ from homerl.llm.images import Clips
 from homerl.llm.settings import refuse_secret
 from homerl.models.agents import is_url, local_engine, refuse_missing, served_model
 from homerl.play.loop import Policy, User
-from homerl.play.results import read_facts
+from homerl.play.results import read_facts, read_results
 from homerl.play.scripted_user import ScriptedUser
 from homerl.processes.locks import folder_lock
-from homerl.terminal.console import console
+from homerl.terminal.console import console, one_of
 from homerl.terminal.progress import progress_bar
 from homerl.train.named import is_adapter, model_source, weights_of
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import suites
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
-SAME = tuple("robustness suite setting episodes mended videos limit model served user temperature max_tokens seed".split())
+SAME = tuple(
+    "robustness suite setting episodes mended videos limit model first served user temperature max_tokens seed".split()
+)
 OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
 
 
@@ -50,7 +52,7 @@ class BenchRun:
     `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
     `max_tokens` is the most of a message; None is what a server may think in, or what a model that is loaded here needs
     for a call. `prices` are for a million tokens, input and output. With `robustness`, each behaviour of the user is
-    played too.
+    played too. `first` names who takes what it understands before the model.
     """
 
     suite: str
@@ -73,6 +75,7 @@ class BenchRun:
     judge: JudgeSettings | None = None
     videos: Path | None = None
     robustness: bool = False
+    first: str | None = None
 
     @property
     def is_served(self) -> bool:
@@ -99,7 +102,15 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if not settings.is_served and settings.model not in world.baselines:
         console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     with claimed(settings, said):
-        return _play(settings, instances, setting, factories, pace)
+        if settings.first is None:
+            return _play(settings, instances, setting, factories, pace)
+        from homerl.worlds.homeenv.agents.first import Tally, first
+
+        tally = Tally()
+        agent, who = first(factories.agent, tally=tally), f"{settings.first} first {factories.identity}"
+        scored = _play(settings, instances, setting, replace(factories, agent=agent, identity=who), pace)
+        console.print(tally.told({row["id"]: row["success"] for row in read_results(settings.out)}), highlight=False)
+        return scored
 
 
 def _play(
@@ -183,6 +194,9 @@ def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
     if settings.user:
         served_model(settings.user)
     with_clips(settings, suite, setting, [])
+    if settings.first is not None:
+        one_of("--first", settings.first, [name for name in world.baselines if name == "hassil"])
+        world.baselines[settings.first]()  # which may lack its package
     if baseline := world.baselines.get(settings.model):
         baseline()  # which may lack a package
         return

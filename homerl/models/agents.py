@@ -45,7 +45,8 @@ def agents_of(
 ) -> tuple[str, Callable[[], Policy]]:
     """The name of a model, and a factory of agents that answer with it at temperature 0; each agent plays one dialogue.
 
-    A server is given up within `seconds`, so that a person who waits for so long still hears why.
+    A server is given up within `seconds`, so that a person who waits for so long still hears why. One that is not there, or
+    answers what is no completion, is asked once more at most: the person hears it at once.
 
     Raises `InputError` if there is no such model.
     """
@@ -54,7 +55,7 @@ def agents_of(
 
         refuse_secret("--model", model)
         name = served or served_model(model)
-        endpoint = Endpoint(model.split(","), name, Patience(timeout=SOON * seconds, deadline=SOON * seconds))
+        endpoint = Endpoint(model.split(","), name, Patience(SOON * seconds, SOON * seconds, tries=2, waits=False))
         return name, lambda: LLMAgent(endpoint, 0.0, max_tokens)
     found = loaded(model, cpu)
     return found.name, found.agents(max_tokens)

@@ -26,11 +26,17 @@ class Row:
     members: Sequence[str] = ()
     features: int = 15
     closed: bool | None = None
+    code_format: str | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
         """As the state has them."""
-        told = {"device_class": self.device_class, "entity_id": list(self.members) or None, "is_closed": self.closed}
+        told = {
+            "device_class": self.device_class,
+            "entity_id": list(self.members) or None,
+            "is_closed": self.closed,
+            "code_format": self.code_format,
+        }
         named = {"friendly_name": self.name, "supported_features": self.features}
         return named | {key: one for key, one in told.items() if one is not None}
 

@@ -45,9 +45,8 @@ def static_context(home: Home) -> str:
 
 
 def prompt(home: Home) -> str:
-    """The whole prompt, with the area of the device that the person speaks to."""
-    told, spoken_to = latest(), home.plan.by_did.get(home.plan.entrance or "")
-    room = spoken_to.room if spoken_to else None
+    """The whole prompt, with the area where the person speaks."""
+    told, room = latest(), home.plan.here
     floor = next((floor.name for floor in storeys(home.plan) if room and room.id in floor.rooms), None)
     after = told.told(room.name if room and room.id != HOME else None, floor)
     return f"{told.before}\n{static_context(home)}\n\n{after}"

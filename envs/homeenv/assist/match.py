@@ -136,7 +136,6 @@ def _told_apart(home: Home, found: list[Entity], wanted: Wanted) -> list[Entity]
 
 
 def _preferred(home: Home, found: list[Entity]) -> list[Entity]:
-    """Those in the area of the device that the person speaks to, if that leaves a single one."""
-    spoken_to = home.plan.by_did.get(home.plan.entrance or "")
-    near = [one for one in found if spoken_to and one.area and one.area.room == spoken_to.room]
+    """Those in the area where the person speaks, if that leaves a single one."""
+    near = [one for one in found if one.area and one.area.room == home.plan.here]
     return near if len(near) == 1 else found

@@ -46,9 +46,9 @@ class Slot:
 class Plan:
     """A home without its values. Raises `ValueError` if the parts do not fit together.
 
-    `entrance` is the id of the device that people speak to, if there is one. `forecast` is the coming weather, in order of
-    time. `bias` holds, for each room, by how much its air exceeds the steady state (see `Wiring.bias`). `base` maps each
-    owner to its first slot. `origin` says what an imported home is where it came from.
+    `entrance` is the id of the device that people speak to, or of the room in which they do, if it is known. `forecast` is
+    the coming weather, in order of time. `bias` holds, for each room, by how much its air exceeds the steady state (see
+    `Wiring.bias`). `base` maps each owner to its first slot. `origin` says what an imported home is where it came from.
     """
 
     rooms: tuple[Room, ...]
@@ -62,8 +62,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         _refuse_incoherent(self.rooms, self.devices)
-        if self.entrance is not None and all(device.did != self.entrance for device in self.devices):
-            raise ValueError(f"the entrance is device '{self.entrance}', which does not exist")
+        if self.entrance is not None and self.here is None:
+            raise ValueError(f"the entrance is device or room '{self.entrance}', which does not exist")
         object.__setattr__(self, "forecast", _checked_forecast(self.forecast))
         slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
@@ -85,6 +85,12 @@ class Plan:
     def by_room(self) -> dict[str, Room]:
         """The rooms by id."""
         return {room.id: room for room in self.rooms}
+
+    @property
+    def here(self) -> Room | None:
+        """The room in which people speak, if it is known."""
+        device = self.by_did.get(self.entrance or "")
+        return device.room if device else self.by_room.get(self.entrance or "")
 
     def room(self, called: str) -> Room:
         """The room with this id, or with this name. Raises `Refused` if there is none, or several rooms share the name."""

@@ -29,6 +29,9 @@ def bench_run(
         Path | None,
         typer.Option(help="a folder of real clips, whose frames a served model is shown, if the suite has videos"),
     ] = None,
+    first: Annotated[
+        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
+    ] = None,
     served: Served = None,
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
@@ -59,7 +62,7 @@ def bench_run(
         _refuse_logged_out()
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
-        prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu,
+        prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
         judge=judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)

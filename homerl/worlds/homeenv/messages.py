@@ -34,8 +34,8 @@ class Example(Model):
 class AgentPrompts(Model):
     """The texts for agents in one language (`languages/en/prompts.yaml`).
 
-    `brief` is the instruction of the style "brief". `hour`, `floor`, `entrance` and `rooms` are templates, `days` are the
-    names of the weekdays from Monday, and `between` separates rooms.
+    `brief` is the instruction of the style "brief". `hour`, `floor`, `entrance`, `here` and `rooms` are templates, `days`
+    are the names of the weekdays from Monday, and `between` separates rooms.
     """
 
     brief: str
@@ -45,6 +45,7 @@ class AgentPrompts(Model):
     between: str
     floor: str
     entrance: str
+    here: str = "The person speaks in {room}."
     memory: str
     example: Example
     toolsets: dict[str, str] = Field({}, description="instructions of toolsets that do not know the language")
@@ -93,7 +94,11 @@ def briefing(
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
     if style == "full" and not given.told:
         parts.append(told.rooms.format(rooms=told.between.join(_placed(home, told))))
-        parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
+        parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance in home.plan.by_did else []
+    if home.plan.entrance in home.plan.by_room and not (
+        style == "full" and given.told
+    ):  # what is told so names the area itself
+        parts.append(told.here.format(room=home.plan.by_room[home.plan.entrance].name))
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
     if given.shown:

@@ -32,7 +32,7 @@ try:
     from home_assistant_intents import get_intents
 except ModuleNotFoundError as missing:
     what = f"the package {missing.name} is not installed"
-    raise InputError(what, where="--model hassil", remedy="pip install 'homerl[bench]'") from None
+    raise InputError(what, where="hassil", remedy="pip install 'homerl[bench]'") from None
 
 
 class HomeAssistant(Baseline):
@@ -46,10 +46,10 @@ class HomeAssistant(Baseline):
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
 
 
-def meant(home: Home, said: str, language: str) -> list[Call]:
-    """The service calls that a sentence means in a home."""
+def meant(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+    """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
     intents, defaults = sentences(language)
-    near = _area_of_speaker(home)
+    near = _area_of_speaker(home) if placed else None
     context = {"area": near} if near else {}
     known = {**defaults, **slot_lists(home)}
     result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
@@ -81,9 +81,8 @@ def _said(entity: Entity) -> Iterator[str]:
 
 
 def _area_of_speaker(home: Home) -> str | None:
-    """The area of the device that the person speaks to."""
-    device = home.plan.by_did.get(home.plan.entrance or "")
-    return next((area.room.id for area in areas(home.plan) if device and area.room == device.room), None)
+    """The area where the person speaks."""
+    return next((area.room.id for area in areas(home.plan) if area.room == home.plan.here), None)
 
 
 def _call(entity: Entity, step: Step) -> Call:
@@ -105,7 +104,10 @@ def tools() -> dict[str, str]:
 
 @lru_cache
 def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
-    """Home Assistant's sentences in a language, and their slot lists."""
-    data = get_intents({"zh": "zh-cn"}.get(language, language))
-    intents = Intents.from_dict(data or {})
+    """Home Assistant's sentences in a language, and their slot lists. Raises `InputError` for a language without any."""
+    known = {"zh": "zh-cn", "zh-Hans": "zh-cn", "zh-Hant": "zh-tw"}.get(language, language)
+    data = get_intents(known) or get_intents(language.partition("-")[0])
+    if data is None:
+        raise InputError(f"Home Assistant has no sentences in '{language}'", "hassil", "serve the model alone")
+    intents = Intents.from_dict(data)
     return intents, dict(intents.slot_lists)

@@ -13,7 +13,10 @@ from homerl.terminal.commands import Command, OnCpu, Served
 from homerl.terminal.console import console, counted, one_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from envs.homeenv.home import Home
+    from homerl.play.loop import Agent
 
 MODES = ("shadow", "confirm", "act")
 
@@ -31,6 +34,9 @@ def serve_agent(
     ] = None,
     toolset: Annotated[str, typer.Option(help="the tools that the model was trained with")] = "assist",
     language: Annotated[str, typer.Option(help="the language of the home, en or zh")] = "en",
+    first: Annotated[
+        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
+    ] = None,
     prompt: Annotated[str, typer.Option(help="how much the system prompt tells: brief or full")] = "full",
     served: Served = None,
     cpu: OnCpu = False,
@@ -64,12 +70,25 @@ def serve_agent(
         one_of("--allow", did, twin.plan.by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
-    house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
+    spoken = real.spoken if real else language
+    if first is not None:
+        factory = _matching(first, factory, spoken)
+    house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience, spoken=spoken)  # type: ignore[arg-type]
     caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
     socket = listening(address)
     console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
     console.print(f"what it does: {address.url}/ (log: {log})")
     asyncio.run(serve(Endpoint(caretaker, address).app(), socket))
+
+
+def _matching(first: str, agents: Callable[[], Agent], spoken: str) -> Callable[[], Agent]:
+    """Agents that ask the matcher first. Raises `InputError` if there is none for the home's language."""
+    one_of("--first", first, ("hassil",))
+    from homerl.worlds.homeenv.agents import first as matcher
+    from homerl.worlds.homeenv.agents.hassil_agent import sentences
+
+    sentences(spoken)
+    return matcher.first(agents, spoken)
 
 
 def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:

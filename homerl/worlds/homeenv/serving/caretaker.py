@@ -31,15 +31,19 @@ from homerl.homeassistant.translation import domain_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.loop import Agent, replies_from
+from homerl.worlds.homeenv.agents.first import First
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.live import Attempt, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.changes import called, compared
+from homerl.worlds.homeenv.serving.codes import code_said, wants_code, with_code
+from homerl.worlds.homeenv.serving.consent import ASKED, assents, dissents
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard
-from homerl.worlds.homeenv.serving.hiding import password_fields, secrets_of, secrets_said
+from homerl.worlds.homeenv.serving.hiding import HIDDEN, password_fields, secrets_of, secrets_said
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.missed import LEFT_OUT, UNFINISHED, Missed, attempts_of, missed
+from homerl.worlds.homeenv.serving.speaker import speaking_in
 from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words, joined
@@ -83,7 +87,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class House:
-    """How a caretaker works. `toolset` and `language` are those that the agent was trained with."""
+    """How a caretaker works. `toolset` and `language` are those that the agent was trained with; `spoken` is the home's."""
 
     mode: Mode
     toolset: str
@@ -93,6 +97,7 @@ class House:
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
     patience: float = PATIENCE_SECONDS
+    spoken: str = "en"
 
 
 class Caretaker:
@@ -111,14 +116,17 @@ class Caretaker:
         self._telling = Telling(self.words, home.plan)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
-    async def answer(self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays) -> str:
+    async def answer(
+        self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays, area: str | None = None
+    ) -> str:
         """The reply to the last message of a dialogue, which is a person's. If the model fails, the reply says why.
 
-        `gone` tells whether the person does not wait any more; who has gone gets nothing carried out.
+        `area` is where the person speaks, as Home Assistant tells it. `gone` tells whether the person does not wait any
+        more; who has gone gets nothing carried out.
         """
         dialogue = whole(list(dialogue))
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
-        exchange = Exchange(str(dialogue[-1]["content"]), asker)
+        exchange = Exchange(str(dialogue[-1]["content"]), asker, area)
         try:
             async with asyncio.timeout(self.house.patience):
                 await self._turn.acquire()
@@ -165,13 +173,17 @@ class Caretaker:
         await exchange.asker.require()
         if self.real is not None:
             self.home = await exchange.asker.outlasts(self.real.refreshed(self.home))
+        self.home = speaking_in(self.home, exchange.area)
         exchange.fields = password_fields(self.home)
         waiting = self._waiting.pop(_key(dialogue[:-1]), None)
         if waiting and waiting.until <= time.monotonic():
             waiting = None
-        if waiting and self.words.assents(exchange.said):
+        if waiting and assents(exchange.said, self.house.spoken):
             await self._consented(exchange, waiting)
-        elif waiting and self.words.dissents(exchange.said):
+        elif waiting and (code := self._code(exchange.said, waiting)):
+            exchange.said = HIDDEN
+            await self._consented(exchange, waiting, code)
+        elif waiting and dissents(exchange.said, self.house.spoken):
             exchange.means(waiting.made)
             exchange.outcome, exchange.reply = "declined", self.words.say("declined")
         else:
@@ -197,6 +209,7 @@ class Caretaker:
             tried.append(attempts_of(step, situation.attempts[taken:]))
             spoke = episode.messages[-1]["role"] == "assistant"
         seen = (text for step in episode.steps for text in step.observations if step.failed)
+        exchange.agent = "hassil" if isinstance(agent, First) and agent.took else ""
         exchange.codes |= secrets_of([*situation.made, *(one for one, _ in situation.refused)], exchange.fields)
         exchange.means(situation.made)
         exchange.foresees(self.home, situation.home)
@@ -226,7 +239,8 @@ class Caretaker:
             key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
         elif self.house.mode == "confirm" or exchange.guarded:
-            self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
+            coded = any(wants_code(self.home, one) for one in exchange.made)
+            self._ask(exchange, "ask_code" if coded else "ask_guarded" if exchange.guarded else "ask")
         else:
             await self._do(exchange)
 
@@ -235,8 +249,8 @@ class Caretaker:
 
     def _with_missed(self, exchange: Exchange, key: str) -> str:
         """A sentence about what calls do, and what the agent tried in vain."""
-        told = self.words.say(key, changes=self._shown(exchange))
-        return joined(told, self._telling.missed(exchange))
+        told, missed = self.words.say(key, changes=self._shown(exchange)), self._telling.missed(exchange)
+        return joined(missed, told) if told.endswith(ASKED) else joined(told, missed)  # a question is the last that is heard
 
     def _left(self, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
         """Calls that are not made after all: the first for this reason, the others since they were left out then.
@@ -246,7 +260,12 @@ class Caretaker:
         rules = [rule, *[LEFT_OUT] * len(made)]
         return tuple(Missed.of(self._telling.plan, one.did, one.service, why) for one, why in zip(made, rules))
 
-    async def _consented(self, exchange: Exchange, proposal: Proposal) -> None:
+    def _code(self, said: str, proposal: Proposal) -> str | None:
+        """The code that was said, if a call of a proposal wants one."""
+        wanted = any(wants_code(self.home, one) for one in proposal.made if one.did in self.home.plan.by_did)
+        return code_said(said, self.house.spoken) if wanted else None
+
+    async def _consented(self, exchange: Exchange, proposal: Proposal, code: str = "") -> None:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
         exchange.means(proposal.made)
         exchange.guarded, exchange.missed = dict(proposal.guarded), proposal.missed
@@ -265,6 +284,8 @@ class Caretaker:
             exchange.guarded |= self._guard.needs_consent(self.home, exchange.made, exchange.said, exchange.touched)
             self._ask(exchange, "ask_again")
         else:
+            if code:
+                exchange.means(with_code(self.home, proposal.made, code))
             await self._do(exchange)
 
     async def _do(self, exchange: Exchange) -> None:
@@ -351,7 +372,7 @@ class Caretaker:
                 exchange.reply = joined(exchange.reply, remark)
 
     def _log(self, exchange: Exchange) -> None:
-        self.journal.append(exchange.entry(self.house.mode, self.name))
+        self.journal.append(exchange.entry(self.house.mode, exchange.agent or self.name))
 
 
 def kind_of(entity: str) -> str:

@@ -9,15 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import HOME
 from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
 from envs.homeenv.state.rules import Rule
 from envs.homeenv.state.state import Change
 from envs.homeenv.values.types import NUMBERS, ValueType
 from homerl.homeassistant.agreement import PRESSED
+from homerl.homeassistant.rooms import SPACELESS
 from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
+from homerl.worlds.homeenv.serving.naming import normalized
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
@@ -157,10 +161,17 @@ def _step(kind: ValueType) -> float:
 
 
 def called(plan: Plan, did: str) -> str:
-    """The name of a device, with its room if another device has the same name."""
+    """What a person calls a device: its whole name, with its room if that is one word or another device has it too."""
     device = plan.by_did[did]
-    alike = sum(other.name == device.name for other in plan.devices) > 1
-    return f"{device.room.name} {device.name}" if alike else device.name
+    name = _whole_name(plan, device)
+    alike = sum(_whole_name(plan, other) == name for other in plan.devices) > 1
+    placed = device.room.id == HOME or normalized(device.room.name) in normalized(name)
+    bare = " " not in name.strip() and not SPACELESS.search(name)
+    return name if placed or not (alike or bare) else f"{device.room.name} {name}"
+
+
+def _whole_name(plan: Plan, device: Device) -> str:
+    return (plan.origin and plan.origin.link(device.did).name) or device.name
 
 
 def asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:

@@ -41,6 +41,8 @@ class Exchange:
 
     said: str
     asker: Asker
+    area: str | None = None
+    agent: str = ""  # who took the sentence, if it was not the model
     reply: str = ""
     outcome: Outcome = "said"
     calls: list[Call] = field(default_factory=list)

@@ -15,6 +15,7 @@ from envs.homeenv.home import Home
 from homerl.homeassistant.client import PATIENCE, connect
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.exposure import withdrawn
+from homerl.homeassistant.listing import CONFIG
 from homerl.homeassistant.translation import refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import called
@@ -27,11 +28,15 @@ class HomeAssistant:
     """A `RealHome` at a URL. Each request has a connection of its own, so a restart of Home Assistant costs nothing."""
 
     def __init__(self, url: str, token: SecretStr) -> None:
-        self.url, self._token = url, token
+        self.url, self._token, self.spoken = url, token, "en"
 
     async def greet(self) -> str:
-        """Home Assistant's version. Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers."""
+        """Home Assistant's version; `spoken` is its language from then on.
+
+        Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
+        """
         async with connect(self.url, self._token, GREETING) as client:
+            self.spoken = str((await client.call(CONFIG)).get("language") or self.spoken)
             return client.version
 
     async def refreshed(self, twin: Home) -> Home:

@@ -24,6 +24,7 @@ from homerl.web.completions import completion, models
 from homerl.web.door import BadRequest, admit, body_of, refused
 from homerl.worlds.homeenv.serving.caretaker import Caretaker
 from homerl.worlds.homeenv.serving.page import journal_page
+from homerl.worlds.homeenv.serving.speaker import area_told
 
 
 class Endpoint:
@@ -58,12 +59,14 @@ class Endpoint:
     async def _chat(self, request: Request) -> Response:
         admit(request, self.address)
         body = await body_of(request)
-        reply = await self.caretaker.answer(dialogue_of(body), request.is_disconnected)
+        dialogue = dialogue_of(body)
+        told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
+        reply = await self.caretaker.answer(dialogue, request.is_disconnected, area_told(told))
         return completion(self.caretaker.name, text_message(reply), bool(body.get("stream")))
 
 
 def dialogue_of(body: Mapping[str, Any]) -> list[Message]:
-    """What person and agent said, in plain text. System messages are left out: the agent has its own.
+    """What person and agent said, in plain text. System messages are left out: the agent has its own, with the same area.
 
     Raises `BadRequest` if the last of these messages is not a person's.
     """

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,12 @@ from homerl.worlds.homeenv.serving.hiding import visible_arguments as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 from homerl.worlds.homeenv.serving.missed import WITH_SENTENCE, Missed
 from homerl.worlds.homeenv.serving.words import Words, joined
+
+SAYS = "Home Assistant says: "
+PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
+STATUS = re.compile(r"\s*\(status \d+: (.+)\)$")
+BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,14 @@ class Telling:
 
 
 def reason(error: object) -> str:
-    """An error as the end of a sentence, without the sign that ends a sentence."""
-    return (str(error) or type(error).__name__).strip().rstrip(".。?？!！")
+    """An error as the end of a sentence that is heard: its first sentence, without addresses and what stands in brackets.
+
+    Where Home Assistant said something, that alone. The log has all of it.
+    """
+    text = (str(error) or type(error).__name__).strip().rpartition(SAYS)[2]
+    text = STATUS.sub(r": \1", PLACE.sub("the server", text))  # the words of a model's server
+    heard = BRACKETS.sub("", text).replace("`", "")
+    return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 
 def _rest(made: Made, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def without(home: Home, gone: Collection[str]) -> Home:
     plan = replace(
         old,
         devices=tuple(device for device in old.devices if device.did not in gone),
-        entrance=None if old.entrance in gone else old.entrance,
+        entrance=(old.here.id if old.here else None) if old.entrance in gone else old.entrance,
         origin=old.origin and _origin(old.origin, lost, gone, old),
     )
     fresh = Home(plan, [home.get(slot.owner, slot.path) for slot in plan.slots], home.clock)

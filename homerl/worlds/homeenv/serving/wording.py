@@ -40,7 +40,7 @@ def tells(texts: Iterable[str], *groups: Group) -> bool:
 def _ways(text: str) -> list[str]:
     """A text with its words apart and in small letters, in the ways to write it without umlauts."""
     small = normalized("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
-    return list(dict.fromkeys((_without_marks(small.translate(UMLAUTS)), _without_marks(small))))
+    return list(dict.fromkeys((without_marks(small.translate(UMLAUTS)), without_marks(small))))
 
 
 def _apart(text: str) -> Iterable[str]:
@@ -53,7 +53,8 @@ def _apart(text: str) -> Iterable[str]:
         yield f" {sign}" if begins or (before.isdecimal() and sign.isalpha()) else sign
 
 
-def _without_marks(text: str) -> str:
+def without_marks(text: str) -> str:
+    """A text whose letters have no marks: Tur for Tür."""
     signs = unicodedata.normalize("NFKD", text.translate(LETTERS))
     return unicodedata.normalize("NFC", "".join(sign for sign in signs if not unicodedata.combining(sign)))
 

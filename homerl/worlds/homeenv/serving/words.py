@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,6 @@ from envs.documents import InputError, read_yaml
 from envs.documents.explain import did_you_mean
 
 FILE = Path(__file__).parent / "words.yaml"
-SIGNS = re.compile(r"[^\w\s']|_")
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 
@@ -40,14 +38,6 @@ class Words:
         rules: dict[str, str] = self._texts["rules"]
         return rules.get(rule, rules["other"])
 
-    def assents(self, said: str) -> bool:
-        """Whether the whole of what was said gives consent. "Yes, and open the window" does not."""
-        return _plain(said) in self._texts["assent"]
-
-    def dissents(self, said: str) -> bool:
-        """Whether the whole of what was said refuses consent."""
-        return _plain(said) in self._texts["dissent"]
-
 
 def joined(*sentences: str) -> str:
     """Sentences as one text, without those that are empty."""
@@ -61,7 +51,3 @@ def joined(*sentences: str) -> str:
 def _texts() -> dict[str, dict[str, Any]]:
     texts: dict[str, dict[str, Any]] = read_yaml(FILE).data
     return texts
-
-
-def _plain(said: str) -> str:
-    return " ".join(SIGNS.sub(" ", said.casefold().replace("’", "'")).split())

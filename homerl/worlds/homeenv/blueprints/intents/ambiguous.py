@@ -147,8 +147,7 @@ def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None)
     decides which.
     """
     could = [device for device in scope.devices if _could(home, device, action, scope.of_kind)]
-    entrance = home.plan.by_did.get(home.plan.entrance or "")
-    near = [device for device in scope.devices if entrance is not None and device.room == entrance.room]
+    near = [device for device in scope.devices if device.room == home.plan.here]
     single = len(parts_of(action.device, scope.of_kind)) == 1
     apart = room is not None or (len({device.room.id for device in could}) > 1 and len(near) != 1)
     return single and len(could) > 1 and apart

@@ -151,8 +151,7 @@ def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
 
 def _here(home: Home, ask: Ask) -> Room | None:
     """The room in which the user is, if the agent knows it."""
-    entrance = home.plan.by_did.get(home.plan.entrance or "")
-    return entrance.room if ask.briefed and entrance is not None else None
+    return home.plan.here if ask.briefed else None
 
 
 def _drafted(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask) -> Draft:

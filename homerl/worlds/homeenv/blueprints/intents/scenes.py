@@ -207,6 +207,5 @@ def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
 
 def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
     """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
-    entrance = home.plan.by_did.get(home.plan.entrance or "")
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
-    return len(rooms) == 1 or (ask.briefed and entrance is not None and entrance.room == room)
+    return len(rooms) == 1 or (ask.briefed and room == home.plan.here)

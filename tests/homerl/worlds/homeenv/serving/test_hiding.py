@@ -96,7 +96,7 @@ def test_another_text_is_told(serve, texts):
 
 def test_what_an_automation_writes_into_a_password_field_is_not_told(serve, texts):
     served = serve("confirm", call_of("light.hall", "turn_on"), "On.", of=texts)
-    assert served.say("light please") == "Shall I do this? Hall Lamp: state from off to on."
+    assert served.say("light please") == "I would do this: Hall Lamp: state from off to on. Shall I do it?"
     assert "tulip9" not in all_told(served)
 
 

@@ -174,7 +174,7 @@ def test_one_of_two_is_told_in_each_mode(talk):
     assert watched.startswith("I only watch") and watched.endswith(left)
     asking = talk("confirm", calls(KITCHEN, SAUNA), "Done.")
     asked = asking.say("kitchen light and sauna on")
-    assert asked.startswith("Shall I do this? ") and asked.endswith(left)
+    assert asked.startswith(left) and asked.endswith("Shall I do it?"), "Home Assistant listens on after a question alone"
     assert asking.say("yes") == f"I did only this: Kitchen Light: turn on. {left}"
     assert asking.journal.entries()[-1].outcome == "partly"
 
@@ -322,7 +322,7 @@ def test_it_is_told_in_the_language_of_the_house(talk):
     reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
     assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
     reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
-    assert reply == "要这样做吗？Hall Light：state从off变为on；Kitchen Light：state从off变为on。"
+    assert reply == "我会这样做：Hall Light：state从off变为on；Kitchen Light：state从off变为on。要做吗？"
 
 
 def test_sentences_of_two_scripts_are_joined_as_each_is():

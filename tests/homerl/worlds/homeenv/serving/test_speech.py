@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
+from scripted_server import Faults, ScriptedServer
 from serving import state
 
+from homerl.models.agents import agents_of
 from homerl.play.messages import read_reply
 from homerl.play.situation import Reply
+from homerl.worlds.homeenv.serving.telling import reason
 
 
 class Writes:
@@ -66,3 +70,33 @@ def test_a_thought_alone_is_not_spoken(serve, text):
     served = serve("act")
     served.caretaker.agents = lambda: Writes(text)
     assert served.say("light please") == "I did not understand that."
+
+
+# Errors that are heard
+
+HEARD = {
+    "http://10.0.0.5:1 cannot be reached (Connect call failed ('10.0.0.5', 1)). Is it running?": "the server cannot be reached",
+    "`call_service lock.unlock` at http://ha:8123: Home Assistant says: Code required (invalid_code)": "Code required",
+    "http://h/v1 takes no request: status 404: no model; see to the key": "the server takes no request: status 404: no model",
+    "scripted did not answer (ValueError: the answer is no completion)": "scripted did not answer",
+    "scripted did not answer (status 500: the GPU is lost)": "scripted did not answer: the GPU is lost",
+    "No space left on device": "No space left on device",
+    "no answer within 60 s.": "no answer within 60 s",
+}
+
+
+@pytest.mark.parametrize("error", HEARD)
+def test_an_error_is_heard_without_addresses(error: str) -> None:
+    assert reason(error) == HEARD[error]
+
+
+def test_a_server_that_answers_with_a_page_is_not_asked_for_a_minute(serve) -> None:
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=["<html>Sign in</html>"]) as server:
+        served = serve("act")
+        _, served.caretaker.agents = agents_of(server.url, seconds=60)
+        begun = time.monotonic()
+        assert served.say("light please") == "I have no answer: scripted did not answer."
+        assert time.monotonic() - begun < 10 and len(server.requests) == 2
+    assert "JSONDecodeError" in (served.journal.entries()[0].error or "")
+    served.dialogue.clear()
+    assert "I have no answer" in served.say("light please") and time.monotonic() - begun < 20, "nor one that is not there"

@@ -1,0 +1,103 @@
+"""Which answers consent to what an agent asked for, in the languages of Home Assistant."""
+
+from __future__ import annotations
+
+import pytest
+from serving import call_of, state
+from written_home import Row, written_home
+
+from envs.documents import read_yaml
+from homerl.worlds.homeenv.serving.codes import code_said
+from homerl.worlds.homeenv.serving.consent import FILE, assents, dissents
+
+YES = (
+    "yes|Yes, please!|ok do it|yeah go ahead|alright|All right then, do it.|okay okay|sure, thanks|"
+    "Ja, mach das bitte|Jawohl|"
+    "oui vas-y|D’accord|sí|Si por favor|claro|va bene, procedi|ja doe maar|jasne, zrób to|sim, pode fazer|да, давай|конечно|"
+    "ja tack|gør det|ano prosím|kyllä kiitos|evet lütfen|так, зроби це|ναι|好的，做吧|可以|はい、お願いします|네 해주세요"
+)
+NO = (
+    "no|No thanks|don't do it|of course not|Nein danke|vergiss es|non merci|rien du tout|no importa|"
+    "lascia perdere|laat maar|nie, anuluj|deixa lá|glöm det|glem det|boşver|算了|不要|不可以|いいえ|아니요|no, please don’t"
+)
+NEITHER = (
+    "yes but not the door|yes, and open the window|yes, in ten minutes|ok but only the lamp|not sure|maybe|yes?|ok?|please|"
+    "thanks|yes no|ok cancel|do it not|no go ahead|do it tomorrow|yesterday|go away|good night|Janein|ja aber nicht die Tür|"
+    "oui mais pas la porte|sí, pero no la puerta|да нет|好吗|行不行|是不是|对不起||" + "yes " * 40
+)
+
+
+@pytest.mark.parametrize("said", YES.split("|"))
+def test_a_plain_yes_consents(said: str) -> None:
+    assert assents(said) and not dissents(said)
+
+
+@pytest.mark.parametrize("said", NO.split("|"))
+def test_a_plain_no_declines(said: str) -> None:
+    assert dissents(said) and not assents(said)
+
+
+@pytest.mark.parametrize("said", NEITHER.split("|"))
+def test_what_says_more_or_asks_is_neither(said: str) -> None:
+    assert not assents(said) and not dissents(said)
+
+
+@pytest.mark.parametrize(("said", "language"), [("tak", "pl"), ("igen", "hu"), ("Da", "ro"), ("fine", "en")])
+def test_what_means_something_else_elsewhere_counts_at_home(said: str, language: str) -> None:
+    assert assents(said, language) and not assents(said, "de")
+
+
+def test_no_language_says_yes_with_the_no_of_another() -> None:
+    listed = read_yaml(FILE).data
+    said = [one for words in listed["yes"].values() for one in words]
+    assert len(listed["yes"]) == len(listed["no"]) >= 20
+    assert not [one for one in said if dissents(one) or not assents(one)]
+    assert not [one for words in listed["no"].values() for one in words if assents(one) or not dissents(one)]
+
+
+@pytest.mark.parametrize(("said", "done"), [("Ja, mach das", True), ("ja, aber nicht die", False), ("Nein", False)])
+def test_a_question_is_answered_in_the_language_of_the_home(serve, lamp, said: str, done: bool) -> None:
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "On.", "Hm?")
+    assert served.say("Licht bitte").endswith("?"), "else Home Assistant does not listen"
+    served.say(said)
+    assert (state(served, lamp) == "on") is done
+
+
+# Codes of locks
+
+
+@pytest.mark.parametrize(
+    "said", ["1234", "12 34.", "yes, 1234", "ok do it 1-2-3-4", "the code is 1234", "Ja, Code 1234", "PIN: 1234"]
+)
+def test_a_code_is_an_answer(said: str) -> None:
+    assert code_said(said) == "1234"
+
+
+@pytest.mark.parametrize(
+    "said", ["no 1234", "1", "set the lamp to 40", "not 1234", "1234 but not the door", "in 10 minutes", "yes"]
+)
+def test_other_numbers_are_no_code(said: str) -> None:
+    assert code_said(said) is None
+
+
+@pytest.mark.parametrize(("said", "sent"), [("1234", {"code": "1234"}), ("yes, 12 34", {"code": "1234"}), ("yes", {})])
+def test_a_lock_with_a_code_is_opened_by_it(serve, tmp_path, said: str, sent: dict[str, str]) -> None:
+    home = written_home(tmp_path, Row("lock.front", "Front Door", state="locked", code_format="^[0-9]{4}$"))
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", of=home)
+    asked = served.say("unlock the front door")
+    assert "or the code" in asked and asked.endswith("?")
+    assert served.say(said) == "Done."
+    (made,) = served.real.made
+    assert {key: value for key, value in made.arguments.items() if value} == sent
+    assert "1234" not in served.journal.path.read_text() and "12 34" not in served.journal.path.read_text()
+
+
+def test_a_lock_without_a_code_takes_none(serve, tmp_path) -> None:
+    served = serve(
+        "act",
+        call_of("lock.front", "unlock"),
+        "Open.",
+        "Hm.",
+        of=written_home(tmp_path, Row("lock.front", "Front", state="locked")),
+    )
+    assert "code" not in served.say("unlock it") and served.say("1234") == "Hm." and not served.real.made
