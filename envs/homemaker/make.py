@@ -74,6 +74,13 @@ class HomeRecipe(Model):
     devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
     rooms: Range | None = Field(None, description="Fewest and most rooms; null is what the devices need.")
     entrance: bool = Field(False, description="Whether every home has a device that people speak to.")
+    placed: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda placed: placed == 0,
+        description="Share of prompts that name the person's room.",
+    )
     language: str = Field("en", description="Language (`en`, `zh`) of names and of the user.")
     lexicon: Half = Field("train", description="Which half of the names is used.")
     coined: float = Field(
@@ -88,8 +95,8 @@ class HomeRecipe(Model):
         ge=0,
         le=1,
         exclude_if=lambda titled: titled == 0,
-        description="Share (0 to 1) of homes whose names are in title case, as in Home Assistant. In half of these, many "
-        "devices have whole names, with that of their room before their own. For languages in Latin letters.",
+        description="Share (0 to 1) of homes with names in title case, as in Home Assistant; in half of these, many names "
+        "begin with their room's.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
@@ -177,11 +184,21 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
     For example, its rooms hold too few devices, a category is unknown, or one of its files is no home. A made home has each
     of the `sure` products, if the recipe allows it and there is a place for it.
     """
+    home = _made(seed, recipe, sure)
+    rng = random.Random(f"placed {seed}")
+    if recipe.placed and rng.random() < recipe.placed:
+        room = rng.choice(sorted({device.room.id for device in home.plan.devices}))
+        home.plan = replace(home.plan, entrance=room)
+    return home
+
+
+def _made(seed: int, recipe: HomeRecipe, sure: Sequence[DeviceSpec]) -> Home:
+    """The home of a seed, in which nobody knows more of where people speak than which device they speak to."""
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     if recipe.files:
         return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     if recipe.different is not None:
-        one = make_home(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}), sure)
+        one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}), sure)
         return anew(one, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)

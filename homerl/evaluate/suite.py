@@ -31,6 +31,7 @@ from homerl.models.agents import is_url, local_engine, refuse_missing, served_mo
 from homerl.play.loop import Policy, User
 from homerl.play.results import read_facts, read_results
 from homerl.play.scripted_user import ScriptedUser
+from homerl.play.tally import Tally
 from homerl.processes.locks import folder_lock
 from homerl.terminal.console import console, one_of
 from homerl.terminal.progress import progress_bar
@@ -104,12 +105,11 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     with claimed(settings, said):
         if settings.first is None:
             return _play(settings, instances, setting, factories, pace)
-        from homerl.worlds.homeenv.agents.first import Tally, first
-
         tally = Tally()
-        agent, who = first(factories.agent, tally=tally), f"{settings.first} first {factories.identity}"
+        agent, who = world.first[settings.first](factories.agent, tally), f"{settings.first} first {factories.identity}"
         scored = _play(settings, instances, setting, replace(factories, agent=agent, identity=who), pace)
-        console.print(tally.told({row["id"]: row["success"] for row in read_results(settings.out)}), highlight=False)
+        success = {row["id"]: row["success"] for row in read_results(settings.out)}
+        console.print(tally.told(settings.first, success), highlight=False)
         return scored
 
 
@@ -195,8 +195,7 @@ def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
         served_model(settings.user)
     with_clips(settings, suite, setting, [])
     if settings.first is not None:
-        one_of("--first", settings.first, [name for name in world.baselines if name == "hassil"])
-        world.baselines[settings.first]()  # which may lack its package
+        one_of("--first", settings.first, world.first)
     if baseline := world.baselines.get(settings.model):
         baseline()  # which may lack a package
         return

@@ -22,6 +22,7 @@ from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
+from homerl.play.tally import Tally
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.expert import ExpertConfig as ExpertConfig
 
@@ -284,6 +285,11 @@ class WorldAdapter(ABC):
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """Constructors of the agents that need no model, by name; `expert` must be among them."""
         return {EXPERT: lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
+
+    @property
+    def first(self) -> Mapping[str, Callable[[Callable[[], Agent], Tally], Callable[[], Agent]]]:
+        """Agents that take what they understand before another one is asked, by name: factories, from that of the other."""
+        return {}
 
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The constructor of the agent that plays over an endpoint in a setting, or None for the standard `LLMAgent`.

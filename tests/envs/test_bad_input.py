@@ -127,7 +127,7 @@ def test_a_home_file_that_was_cut(tmp_path, share):
         (lambda home: home["devices"][0].update(colour="red"), "devices.0.colour is not a known key", True),
         (lambda home: home["devices"][0].pop("name"), "devices.0.name is missing", True),
         (lambda home: home.update(clock="noon"), "clock is 'noon'", True),
-        (lambda home: home.update(entrance="9"), "the entrance is device '9', which does not exist", False),
+        (lambda home: home.update(entrance="9"), "the entrance is device or room '9', which does not exist", False),
         (lambda home: home.update(format=9), "home format 9 is not known", False),
         (lambda home: home["air"].update(attic=home["air"]["bedroom"]), "air is given for room 'attic'", False),
         (lambda home: home["air"]["bedroom"].update(since=0), "cannot be used: `since`, `start` and `goal`", True),

@@ -105,3 +105,17 @@ def test_dialogues_are_made_from_a_recipe_and_replayed(tmp_path):
     called = {call["function"]["name"] for row in rows for m in row["messages"] for call in m.get("tool_calls") or ()}
     assert rows and called and all("__" in name for name in called)
     assert all(row["messages"][0]["content"].startswith(latest().before) for row in rows)
+
+
+@pytest.mark.parametrize("prompt", ["brief", "full"])
+def test_a_placed_agent_is_told_the_room_and_people_leave_it_out(prompt):
+    left = 0
+    for seed in range(14):
+        blueprint = made("ambiguous/state_level", seed, prompt=prompt, home={"devices": (6, 12), "placed": 1.0})
+        told, said = begin(blueprint, PATIENT), " ".join(blueprint.intents[0].queries)
+        system, room = told.messages[0]["content"], told.situation.home.plan.here
+        assert f"You are in area {room.name}" in system or f"\nThe person speaks in {room.name}." in system
+        if left_out := " here" in said:
+            assert played(blueprint).outcome is Outcome.SUCCESS
+        left += left_out
+    assert left > 1

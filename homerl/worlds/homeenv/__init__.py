@@ -69,6 +69,7 @@ class HomeEnvWorld(WorldAdapter):
         return Expert(seed, config.mistakes, config.styles, config.minimal)
 
     baselines = late("homerl.worlds.homeenv.agents.roster", "BASELINES")
+    first = late("homerl.worlds.homeenv.agents.roster", "FIRST")
 
     @property
     def visits(self) -> Visits:

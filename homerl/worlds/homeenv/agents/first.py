@@ -19,40 +19,20 @@ Invariant: an episode sees the matcher's calls as those of any agent, so guard, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from collections.abc import Callable, Sequence
 
 from envs.homeenv.home import Home
 from envs.homeenv.values.audit import Refused
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent, replies_from
 from homerl.play.situation import Reply
+from homerl.play.tally import Tally
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.serving.naming import called_in_full, normalized, rooms_of
 from homerl.worlds.homeenv.situation import situation_of
 
 QUESTION = ("?", "？", ";", "؟")
-
-
-@dataclass
-class Tally:
-    """What the matcher was asked and took, by task, and the seconds that it and the other agent needed for each message."""
-
-    asked: int = 0
-    took: list[str] = field(default_factory=list)
-    matching: list[float] = field(default_factory=list)
-    thinking: list[float] = field(default_factory=list)
-
-    def told(self, success: Mapping[str, bool]) -> str:
-        """The tally in words, with how the tasks ended of which the matcher took a sentence."""
-        wrong = sum(not success[task] for task in set(self.took) if task in success)
-        matching, thinking = (f"{1000 * median(times or [0]):.1f} ms" for times in (self.matching, self.thinking))
-        return (
-            f"hassil took {len(self.took)} of {self.asked} sentences, in {matching} each (median); the model needed "
-            f"{thinking} for a message. {wrong} of {len(set(self.took))} tasks with such a sentence failed."
-        )
 
 
 class First:
@@ -74,7 +54,7 @@ class First:
             calls = taken(episode, self.language or episode.blueprint.language)
             self.took = bool(calls)
             self.tally.asked += 1
-            self.tally.matching.append(time.perf_counter() - begun)
+            self.tally.first.append(time.perf_counter() - begun)
             if calls:
                 self.tally.took.append(episode.blueprint.id)
                 return [Reply(writer_of(episode).act(calls))]
@@ -84,7 +64,7 @@ class First:
         try:
             return await replies_from(self.agent, episode, n)
         finally:
-            self.tally.thinking.append(time.perf_counter() - begun)
+            self.tally.other.append(time.perf_counter() - begun)
 
 
 def first(agents: Callable[[], Agent], language: str | None = None, tally: Tally | None = None) -> Callable[[], First]:

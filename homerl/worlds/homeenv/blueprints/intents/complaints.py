@@ -22,7 +22,7 @@ from envs.model import Model
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.binding import ServiceStep, bind_to_part, bind_to_room, carry_steps
-from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, here
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation
 from homerl.worlds.homeenv.language.meaning import Command, Target
 from homerl.worlds.homeenv.language.noun import parts_of
@@ -100,8 +100,8 @@ def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     rooms = sorted({device.room.id for device in home.plan.devices})
     pairs = [(name, home.plan.by_room[room]) for name in complaints() for room in rooms]
     by_name = {name: rng.random() for name in complaints()}  # all are equally likely, however many rooms they have
-    here = _here(home, ask) if rng.random() < HERE else None
-    order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
+    near = here(home, ask) if rng.random() < HERE else None
+    order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != near, by_name[pair[0]]))
     for name, room in order:
         applied = remedies(home, room, complaints()[name]) if is_true(home, room, complaints()[name]) else []
         feasible = [remedy for remedy in applied if remedy.how is not None]
@@ -146,12 +146,7 @@ def _helps(home: Home, action: DeviceAction, better: Condition) -> bool:
 
 def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
     """The room to name; None if the agent knows that the user is there and the sentence leaves it out."""
-    return None if room == _here(home, ask) and rng.random() < HERE else room
-
-
-def _here(home: Home, ask: Ask) -> Room | None:
-    """The room in which the user is, if the agent knows it."""
-    return home.plan.here if ask.briefed else None
+    return None if room == here(home, ask) and rng.random() < HERE else room
 
 
 def _drafted(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask) -> Draft:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
 from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction
@@ -36,6 +37,12 @@ class Ask:
     timed: bool = False
     language: str | None = None
     whole_sets: bool = False
+
+
+def here(home: Home, ask: Ask) -> Room | None:
+    """The room in which the user is, if the agent knows it."""
+    told = ask.briefed or home.plan.entrance in home.plan.by_room
+    return home.plan.here if told else None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from homerl.worlds.homeenv.blueprints.actions import DeviceAction, can
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.binding import ServiceStep, bind_steps, bind_to_part, bind_to_room
 from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled, resolve_target
-from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, here
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 from homerl.worlds.homeenv.language.meaning import Act, Command, Target
 from homerl.worlds.homeenv.language.noun import of_kind, parts_of
@@ -208,4 +208,4 @@ def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
 def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
     """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
-    return len(rooms) == 1 or (ask.briefed and room == home.plan.here)
+    return len(rooms) == 1 or room == here(home, ask)

@@ -75,9 +75,9 @@ def test_a_thought_alone_is_not_spoken(serve, text):
 # Errors that are heard
 
 HEARD = {
-    "http://10.0.0.5:1 cannot be reached (Connect call failed ('10.0.0.5', 1)). Is it running?": "the server cannot be reached",
+    "http://10.0.0.5:1 cannot be reached (failed ('10.0.0.5', 1)). Is it running?": "the server cannot be reached",
     "`call_service lock.unlock` at http://ha:8123: Home Assistant says: Code required (invalid_code)": "Code required",
-    "http://h/v1 takes no request: status 404: no model; see to the key": "the server takes no request: status 404: no model",
+    "http://h/v1 takes no request: status 404: x; see to the key": "the server takes no request: status 404: x",
     "scripted did not answer (ValueError: the answer is no completion)": "scripted did not answer",
     "scripted did not answer (status 500: the GPU is lost)": "scripted did not answer: the GPU is lost",
     "No space left on device": "No space left on device",
