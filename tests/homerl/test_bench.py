@@ -5,6 +5,7 @@ import html
 import io
 import json
 import os
+import re
 import subprocess
 import time
 from collections import Counter
@@ -195,6 +196,18 @@ def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, s
     score = run_benchmark(BenchRun(str(suite_file), model, tmp_path / "out", setting))
     assert score["n"] == len(sample("smh-bench")) and score["success"] == (1.0 if model == "expert" else 0.0)
     assert "the same results" in rescore(tmp_path / "out")
+
+
+@pytest.mark.parametrize("setting", ["eia", "dr"])
+def test_the_matcher_may_be_asked_first(suite_file, tmp_path, capsys, setting):
+    settings = BenchRun(str(suite_file), "expert", tmp_path / "out", setting, first="hassil", limit=12)
+    assert run_benchmark(settings)["n"] == 12
+    assert re.search(r"hassil took \d+ of \d+ sentences", " ".join(capsys.readouterr().err.split()))
+    assert "the same results" in rescore(tmp_path / "out")
+    with pytest.raises(InputError, match="first hassil \\(now None\\)"):
+        run_benchmark(replace(settings, first=None, resume=True))
+    with pytest.raises(InputError, match="--first"):
+        run_benchmark(replace(settings, first="keywords", out=tmp_path / "other"))
 
 
 def test_keywords_and_chance_do_not_game_the_suites(suite_file, tmp_path):

@@ -73,14 +73,18 @@ def first(agents: Callable[[], Agent], language: str | None = None, tally: Tally
 
 
 def taken(episode: Episode, language: str) -> list[Call]:
-    """The calls of a sentence that is the matcher's to take; none if it is the other agent's."""
-    from homerl.worlds.homeenv.agents.hassil_agent import meant  # its package comes with an extra
-
+    """The calls of the last sentence if it is the matcher's to take; none if it is the other agent's."""
     said, before = episode.messages[-1]["content"], [one for one in episode.messages if one["role"] == "assistant"]
     if before and str(before[-1].get("content") or "").rstrip().endswith(QUESTION):
         return []
-    home = situation_of(episode).home
-    calls = meant(home, said, language, placed=not before)
+    return sure(situation_of(episode).home, said, language, placed=not before)
+
+
+def sure(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+    """The calls that a sentence means for sure. `placed` says whether it may be about where the person speaks."""
+    from homerl.worlds.homeenv.agents.hassil_agent import meant  # its package comes with an extra
+
+    calls = meant(home, said, language, placed)
     return calls if calls and not _may_mean_another(home, calls, said) and _allowed(home, calls) else []
 
 

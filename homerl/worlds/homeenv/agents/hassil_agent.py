@@ -87,7 +87,8 @@ def _area_of_speaker(home: Home) -> str | None:
 
 def _call(entity: Entity, step: Step) -> Call:
     arguments = entity.device.spec.service_index[step.service].service.arguments
-    return Call(did=entity.device.did, service=step.service, args=(*step.args, *_by_position(arguments, step)))
+    args = (*step.args, *_by_position(arguments, step))
+    return Call.model_construct(did=entity.device.did, service=step.service, args=args)  # checked, a colour is of floats
 
 
 def _by_position(arguments: Sequence[Argument], step: Step) -> Iterator[Any]:
