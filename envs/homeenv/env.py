@@ -112,7 +112,12 @@ class HomeEnv(World, gym.Env[str, Action]):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools of the agent's toolset, as OpenAI function schemas."""
-        return [tool.schema() for tool in self._toolset.values()]
+        return [tool.schema() for tool in self.offered]
+
+    @property
+    def offered(self) -> tuple[Tool, ...]:
+        """The same, as they are."""
+        return tuple(self._toolset.values())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Return to the home as it was given. Tasks that were added since stay."""

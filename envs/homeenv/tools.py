@@ -31,8 +31,21 @@ RULE_OF = {
 
 
 @dataclass(frozen=True)
+class Hints:
+    """How a tool behaves, in the terms of MCP. What says nothing may change and destroy things, as there."""
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = False
+
+
+READS = Hints(read_only=True, destructive=False, idempotent=True)
+
+
+@dataclass(frozen=True)
 class Tool:
-    """A tool: the parts of its schema, and `act(home, arguments, limits)`, which runs it.
+    """A tool: the parts of its schema, and `act(home, arguments, limits)`, which runs it. Clients of MCP read the `hints`.
 
     `parameters` maps each name to a JSON schema, or to a description, which stands for a string parameter.
     """
@@ -42,6 +55,7 @@ class Tool:
     parameters: Mapping[str, str | Mapping[str, Any]]
     required: tuple[str, ...]
     act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
+    hints: Hints = Hints()
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""

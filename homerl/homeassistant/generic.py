@@ -21,11 +21,15 @@ DEAD = ("unavailable", "unknown")
 
 
 class Note(NamedTuple):
-    """Something of an entity that was not understood: `part` is `attribute fan_speed` or `service turn_on`."""
+    """Something of an entity that was not understood: `part` is `attribute fan_speed` or `service turn_on`.
+
+    It is `minor` if nobody would miss it: a value that the entity does not tell now, or a service that only reads.
+    """
 
     entity: str
     part: str
     why: str
+    minor: bool = False
 
 
 def identifier(theirs: str) -> str:
@@ -51,7 +55,7 @@ def readings(entity: Entity, known: frozenset[str], notes: list[Note]) -> Iterat
         typed = _typed(value)
         if typed is None:
             why = "it has no value now, so its type is not known" if value is None else "its value is nested"
-            notes.append(Note(entity.entity_id, f"attribute {name}", why))
+            notes.append(Note(entity.entity_id, f"attribute {name}", why, minor=value is None))
         else:
             yield name, {"name": identifier(name), **typed, "nullable": True, "read_only": True}
 
@@ -93,7 +97,9 @@ def service(
         arguments.append(made if said.get("required") else made | {"required": False})
     code = list(_code(name, arguments, attributes))
     if not code:
-        notes.append(Note(entity.entity_id, f"service {full}", "what it changes is not known, so here it changes nothing"))
+        reads = not (form.get("response") or {}).get("optional", True)  # what must answer
+        why = "what it changes is not known, so here it changes nothing"
+        notes.append(Note(entity.entity_id, f"service {full}", why, minor=reads or domain == "script"))
     made = {"name": identifier(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
     return made | ({"arguments": arguments} if arguments else {})
 

@@ -7,7 +7,7 @@ and read again is equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -128,10 +128,17 @@ class Listing(Frozen):
             exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
             attributes=completed(attributes) if name.startswith("light.") else attributes,
-            services=tuple(self.sources[SERVICES].get(name, ())),
+            services=(*self.sources[SERVICES].get(name, ()), *self._own_service(name, entry)),
             units=self.sources[CONFIG].get("unit_system") or {},
             zone=self.sources[CONFIG].get("time_zone"),
         )
+
+    def _own_service(self, entity: str, entry: Mapping[str, Any]) -> Iterator[str]:
+        """The service of a script's own, which takes its fields, if it has any."""
+        domain, _, name = entity.partition(".")
+        name = str(entry.get("unique_id") or name)
+        if domain == "script" and self.sources.get(FORMS, {}).get(domain, {}).get(name, {}).get("fields"):
+            yield f"script.{name}"
 
 
 def _part(row: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -33,9 +33,7 @@ from homerl.homeassistant.units import in_units_of
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
-HIDDEN = frozenset(
-    "reload delete browse_media search_media".split()
-)  # for the owner of the home at a screen, not for a speaker
+HIDDEN = frozenset("reload delete browse_media".split())  # for the owner of the home at a screen, not for a speaker
 UNSAID = {  # features that no form tells
     "vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32},
     "water_heater": {"set_temperature": 1, "set_operation_mode": 2, "set_away_mode": 4, "turn_on": 8, "turn_off": 8},

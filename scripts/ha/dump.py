@@ -27,7 +27,7 @@ async def dump(http: httpx.AsyncClient, client: Client) -> Path:
     tools = (await mcp.ask("tools/list"))["tools"]
     kept = {
         "version": version,
-        "tools": [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools],
+        "tools": [{key: tool[key] for key in ("name", "description", "inputSchema", "annotations")} for tool in tools],
         "prompt": _text(await mcp.ask("prompts/get", name=API)),
         "prompt_in_area": _text(await mcp.ask("prompts/get", name=API, _meta={DEVICE: placed})),
     }

@@ -83,6 +83,8 @@ def test_a_client_lives_in_a_home(home_file, mode):
             assert [(t.name, t.description, t.input_schema) for t in tools] == [
                 tuple(tool["function"][key] for key in ("name", "description", "parameters")) for tool in env.tools
             ]
+            hints = {t.name: (t.annotations.read_only_hint, t.annotations.destructive_hint) for t in tools if t.annotations}
+            assert hints == {"query_status": (True, False), "query_spec": (True, False), "pyexec": (False, True)}
             done = await client.call_tool("pyexec", {"code": "device('1001').set_brightness(80)\nprint('é', 80)"})
             assert done.content[0].text == "é 80" and not done.is_error
             facts = {"progress": 1.0, "blocked": None, "error": None, "changed": ["1001.brightness"]}

@@ -14,6 +14,9 @@ from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.devices.rooms import HOME
 from envs.homeenv.home import Home
 
+Dumper = getattr(
+    yaml, "CSafeDumper", yaml.SafeDumper
+)  # Home Assistant's: it writes emoji as \U0001F525, and is 10 times faster
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
 HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
 NONE_MATCHED = {
@@ -27,8 +30,8 @@ NONE_MATCHED = {
 def listed(found: Iterable[Entity], home: Home | None = None) -> str:
     """Entities in Home Assistant's YAML, by name; with their state if the home is given."""
     rows = [_row(entity, home) for entity in sorted(found, key=lambda e: e.name) if entity.domain not in OWN_TOOLS]
-    text = yaml.safe_dump(rows, default_flow_style=False, allow_unicode=True, sort_keys=False)
-    return text.replace(": null\n", ":\n")
+    text = yaml.dump(rows, default_flow_style=False, allow_unicode=True, sort_keys=False, Dumper=Dumper)
+    return text.replace(": null\n", ":\n")  # as it stands, also in a name
 
 
 def _row(entity: Entity, home: Home | None) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def _row(entity: Entity, home: Home | None) -> dict[str, Any]:
 
 
 def static_context(home: Home) -> str:
-    """The list of entities as the prompt holds it."""
+    """The list of entities as the prompt holds it. It is a function of the plan, so it stays the same between sentences."""
     return listed(entities(home.plan)).rstrip("\n")
 
 

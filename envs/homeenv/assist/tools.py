@@ -1,8 +1,8 @@
 """The tools of Assist: their recorded schemas, and what a call of them does in a home and answers.
 
 A call fails as in Home Assistant, in its words. Which tools a home has follows Home Assistant's rule: the tools of a domain
-are offered if the home has an entity of it, those for covers and valves if it has one of these, a list's and a calendar's
-with the names that the home has, and each script is a tool of its own. The other tools are always there.
+are offered if the home has an entity of it, those for covers and valves if it has one of these, and those of `own.py` if its
+entities make them. The other tools are always there.
 
 Invariants: schemas are those of the dump; a call that is refused changes nothing.
 """
@@ -20,15 +20,20 @@ from envs.homeenv.assist.entities import Entity, entities
 from envs.homeenv.assist.intents import Failed, domains_of, invalid, perform, read_slots, steps, targets
 from envs.homeenv.assist.live import live_context
 from envs.homeenv.assist.match import Matched
+from envs.homeenv.assist.own import own_tools
 from envs.homeenv.assist.table import table
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.tools import Tool
+from envs.homeenv.tools import Hints, Tool
 from envs.homeenv.values.audit import Refused
 
 CONTEXT, CLOCK = "homeassistant__GetLiveContext", "llm__GetDateTime"
 TIMERS, BROADCAST = "intent__HassCancelAllTimers", "assist_satellite__HassBroadcast"
 MOVES = ("intent__HassSetPosition", "intent__HassStopMoving")
+HINTS = {  # by their names in MCP
+    "readOnlyHint": "read_only", "destructiveHint": "destructive", "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}  # fmt: skip
 FAILED = "Error calling tool: "
 
 
@@ -38,7 +43,9 @@ class AssistTool(Tool):
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
-        parameters = dict(latest().tools[self.name]["inputSchema"])
+        parameters: dict[str, Any] = {"properties": dict(self.parameters)}
+        parameters |= {"required": list(self.required)} if self.required else {}
+        parameters["type"] = "object"
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
@@ -141,9 +148,13 @@ def _cancel_timers(home: Home, arguments: Mapping[str, Any], limits: Limits) -> 
 
 
 def _broadcast(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """No satellite hears it, as in the recorded home."""
-    if not isinstance(arguments.get("message"), str):
+    """The satellites that are exposed say it; in the recorded home there is none."""
+    message = arguments.get("message")
+    if not isinstance(message, str):
         raise invalid(BROADCAST)
+    for entity in entities(home.plan):
+        if entity.domain == "assist_satellite" and "announce" in entity.device.spec.service_index:
+            home.call(entity.device.did, "announce", (), {"message": message})
     return _nothing_done()
 
 
@@ -178,7 +189,15 @@ def _tool(name: str) -> AssistTool:
     def act(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         return own[name](home, arguments, limits) if name in own else _intent(name, home, arguments, limits)
 
-    return AssistTool(name, recorded["description"], recorded["inputSchema"]["properties"], required, act)
+    properties = recorded["inputSchema"]["properties"]
+    return AssistTool(name, recorded["description"], properties, required, act, hints_of(name))
+
+
+def hints_of(tool: str) -> Hints:
+    """How a tool behaves, as it was recorded; those that were not may do anything."""
+    if tool not in latest().tools:
+        return Hints(open_world=True)
+    return Hints(**{HINTS[key]: value for key, value in latest().tools[tool]["annotations"].items()})
 
 
 PLAYED = {*table().tools, TIMERS, BROADCAST, CLOCK, CONTEXT}
@@ -186,9 +205,17 @@ TOOLS = tuple(_tool(name) for name in latest().tools if name in PLAYED)
 
 
 def offered(home: Home) -> tuple[Tool, ...]:
-    """The tools that Home Assistant would offer for a home."""
+    """The tools that Home Assistant would offer for a home, in its order: by what they belong to."""
     present = {entity.domain for entity in entities(home.plan)}
-    return tuple(tool for tool in TOOLS if _fits(tool.name, present))
+    own = [
+        AssistTool(one.name, one.description, one.parameters, one.required, one.act, hints_of(one.name))
+        for one in own_tools(home)
+    ]
+    return tuple(sorted([*(tool for tool in TOOLS if _fits(tool.name, present)), *own], key=_owner))
+
+
+def _owner(tool: Tool) -> str:
+    return tool.name.partition("__")[0]
 
 
 def _fits(tool: str, present: set[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
-from envs.homeenv.tools import Tool, as_json
+from envs.homeenv.tools import READS, Tool, as_json
 from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.types import quoted
@@ -48,8 +48,8 @@ def pyexec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResul
 
 TOOLS = (
     Tool("query_status", "Read the state of a device or of all devices of a room.",
-         {"did": "a device id", "room": "a room's id or name"}, (), query_status),
-    Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec),
+         {"did": "a device id", "room": "a room's id or name"}, (), query_status, READS),
+    Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec, READS),
     Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
          "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec),
 )  # fmt: skip

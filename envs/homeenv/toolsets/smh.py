@@ -15,7 +15,7 @@ from envs.homeenv.devices.interface import Argument
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.state.rules import Rule
-from envs.homeenv.tools import Tool, as_json
+from envs.homeenv.tools import READS, Hints, Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.types import quoted
@@ -189,11 +189,11 @@ TOOLS = (
         "did": "only this device",
         "room": "only devices of this room, by its id or name",
         "tags": {"type": "array", "items": {"type": "string"}, "description": "all of these tags or categories"},
-    }, ("what",), query_device),
+    }, ("what",), query_device, READS),
     Tool("control_device", "Call a service of a device now.", ACTION["properties"], ("did", "locator"), control_device),
     Tool("create_automation", "Let the home act later, or when something happens.", RULE_PARTS, ("actions",),
-         create_automation),
-    Tool("list_automations", "Read all automations.", {}, (), list_automations),
+         create_automation, Hints(destructive=False)),
+    Tool("list_automations", "Read all automations.", {}, (), list_automations, READS),
     Tool("edit_automation", "Change an automation; what is left out stays.", {
         "id": "the automation", **RULE_PARTS, "enabled": {"type": "boolean", "description": "whether it acts"},
     }, ("id",), edit_automation),

@@ -25,6 +25,7 @@ import anyio.to_thread
 
 from envs.documents import InputError
 from envs.homeenv.env import HomeEnv
+from envs.homeenv.tools import Tool
 from envs.world import WorldError, as_action
 from homerl import __version__
 from homerl.terminal.console import print_error
@@ -107,10 +108,7 @@ class HomeServer:
         return self.sessions[name]
 
     async def _list_tools(self, context: ServerRequestContext, _: Any) -> types.ListToolsResult:
-        functions = [tool["function"] for tool in self.env.tools]
-        return types.ListToolsResult(
-            tools=[types.Tool(name=f["name"], description=f["description"], input_schema=f["parameters"]) for f in functions]
-        )
+        return types.ListToolsResult(tools=[*map(_listed, self.env.offered)])
 
     async def _call_tool(self, context: ServerRequestContext, call: types.CallToolRequestParams) -> types.CallToolResult:
         return await self.session(context).call(call.name, call.arguments or {})
@@ -141,6 +139,15 @@ class HomeServer:
             tasks = env.engine.task.tasks
             known["home://tasks"] = [{"id": t.id, "condition": t.condition, "finished": t.finished} for t in tasks]
         return known
+
+
+def _listed(tool: Tool) -> types.Tool:
+    """A tool as MCP lists it, with the hints by which a client asks its user before it calls one that may destroy things."""
+    function, hints = tool.schema()["function"], asdict(tool.hints)
+    annotations = types.ToolAnnotations(**{f"{name}_hint": value for name, value in hints.items()})
+    return types.Tool(
+        name=tool.name, description=tool.description, input_schema=function["parameters"], annotations=annotations
+    )
 
 
 def _session_of(context: ServerRequestContext) -> str | None:
