@@ -158,14 +158,14 @@ def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note])
     for path, reading in readings.items():
         if not reading.exact:
             why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
-            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why))
+            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
     for path, default in _missing(device.spec, values):
         values[path] = default
         if not device.spec.attribute_index[path][1].internal:
             theirs = link.attributes.get(path, path)
             now = entity.state if path == "state" else entity.attributes.get(theirs)
             why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
-            notes.append(Note(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}"))
+            notes.append(Note(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True))
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from envs.documents import InputError
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from envs.homeenv.values.audit import Refused
-from homerl.homeassistant.generic import identifier
+from homerl.homeassistant.generic import Note, identifier
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.homeassistant.report import report, table
@@ -165,8 +166,8 @@ def test_names_are_made_for_code(theirs: str, ours: str) -> None:
 def test_the_report_counts_and_lists(imported: Imported) -> None:
     told = report(imported)
     assert told["rooms"] == 13 and told["devices"]["light"] == 6
-    assert len(told["not_understood"]) == len(imported.notes)
-    assert 0 < table(imported).row_count <= 21
+    assert len(told["not_understood"]) + len(told["minor"]) == len(imported.notes)
+    assert 0 < table(imported).row_count <= 22
 
 
 ARMS, DISARMS = "alarm_control_panel.alarm_arm_home", "alarm_control_panel.alarm_disarm"
@@ -195,3 +196,20 @@ def test_an_alarm_panel_takes_the_code_that_the_real_one_judges(
                     home.fork().call(panel, service, (), given)
             else:
                 home.fork().call(panel, service, (), given)
+
+
+def test_what_matters_is_told_first_and_what_is_minor_in_one_row() -> None:
+    lamps = [Note(f"light.l{number}", "attribute color_mode", "it has no value now", minor=True) for number in range(380)]
+    other = [
+        Note("camera.door", "service camera.record", "what it changes is not known"),
+        Note("automation.night", "automation", "it waits"),
+        Note("light.bed", "attribute last_triggered", "it has no value now", minor=True),
+        Note("siren.roof", "attributes and services", "only its state is told here"),
+    ]
+    imported = replace(import_home(listing()), notes=(*lamps, *other))
+    shown = table(imported)
+    what, why, which = ([*column.cells] for column in shown.columns)
+    assert what == ["attributes and services", "automation", "service camera.record", "minor"]
+    assert why[-1].startswith("381 details") and which[-1] == "color_mode 380, last_triggered 1"
+    told = report(imported)
+    assert [note["part"] for note in told["not_understood"]] == what[:3] and len(told["minor"]) == 381
