@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, seed_for
 from homerl.llm.images import Clips, with_images
+from homerl.llm.streaming import Told
 from homerl.play.messages import THOUGHT, read_reply, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -42,6 +43,7 @@ class LLMAgent:
         """
         self.name, self.endpoint, self.seed, self.clips = f"llm:{endpoint.model}", endpoint, seed, clips
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
+        self.told: Told | None = None  # who hears a message as it is written
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
@@ -51,7 +53,8 @@ class LLMAgent:
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
-        said = await candidates(self.endpoint, observation, sent, n, self.seed, **tools, **self.options)
+        told = {"told": self.told} if self.told else {}
+        said = await candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
         return [reply_of(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
 
 
@@ -69,12 +72,15 @@ async def candidates(
 ) -> list[Candidate]:
     """`n` candidates for the next message of an observed dialogue, which is sent as `sent`. Raises `InfraError`.
 
-    A server may give fewer than it is asked for. It is then asked for the rest, with another seed.
+    A server may give fewer than it is asked for. It is then asked for the rest, with another seed. Words are `told` as they
+    are written, if `options` have that.
     """
     found: list[Candidate] = []
     while len(found) < n:
         seeded = seed_for(observation, seed, len(found))
-        answer = await endpoint.chat(sent, n=n - len(found), **seeded, **options)
+        fields = {"n": n - len(found), **seeded, **options}
+        told = fields.pop("told", None)
+        answer = await (endpoint.stream(sent, told, **fields) if told else endpoint.chat(sent, **fields))
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         tokens = completion // len(answer.choices)
         found += [Candidate(choice.message, tokens, prompt) for choice in answer.choices]

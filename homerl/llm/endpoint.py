@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.messages import Message
 from homerl.llm.settings import EndpointSettings
+from homerl.llm.streaming import Begun, Told, streamed
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.observation import Observation
 from homerl.terminal.console import print_error
@@ -128,13 +129,19 @@ class Endpoint:
 
         return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
+    async def stream(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
+        """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
+        from openai.types.chat import ChatCompletion
+
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion, Begun(told))
+
     async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
         from openai.types import Completion
 
         return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
 
-    async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
+    async def _until(self, path: str, body: dict[str, Any], kind: type, told: Begun | None = None) -> Any:
         from openai import OpenAIError
 
         from homerl.llm.completions import describe_error, error_kind, is_away, is_passing
@@ -147,9 +154,11 @@ class Endpoint:
         fault, replica, tries, waits = "no replica works", None, 0, 0
         while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
             try:
-                return await self._ask(replica, path, body, kind, end)
+                return await self._ask(replica, path, body, kind, end, told)
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
+                if told and told.anything:
+                    raise InfraError(f"{self.model} broke off ({fault})") from error
                 if not is_passing(error):
                     replica.fine()
                     self._heard = self.clock()
@@ -191,14 +200,16 @@ class Endpoint:
                 replica.client, replica.busy = self._client(replica.url), 0
         self._loop = loop
 
-    async def _ask(self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float) -> Any:
+    async def _ask(
+        self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: Begun | None
+    ) -> Any:
         from homerl.llm.completions import checked
 
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer: Any = checked(await replica.client.post(path, body=body, cast_to=kind), kind)
+                answer: Any = checked(await _answer(replica.client, path, body, kind, told), kind)
         except UNREADABLE as error:
             raise ValueError("the answer is no completion") from error
         finally:
@@ -242,6 +253,21 @@ class Endpoint:
         """Close the connections of all replicas."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: Begun | None) -> Any:
+    """A server's answer, streamed if it is to be told. A server that streams nothing is asked for the whole."""
+    from openai import APIConnectionError, OpenAIError
+
+    if told:
+        try:
+            return await streamed(client, path, body, told)
+        except APIConnectionError:
+            raise
+        except (OpenAIError, ValueError):
+            if told.anything:
+                raise
+    return await client.post(path, body=body, cast_to=kind)
 
 
 def endpoint_of(settings: EndpointSettings) -> Endpoint:

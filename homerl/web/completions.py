@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -30,15 +30,38 @@ def completion(model: str, message: Said, stream: bool, tokens: tuple[int, int] 
     return JSONResponse(_head("chat.completion", model) | {"choices": [choice], "usage": usage})
 
 
+def spoken(model: str, texts: AsyncIterator[str]) -> Response:
+    """A completion whose words come one part after the other."""
+    return StreamingResponse(_deltas(model, _words(texts), "stop"), media_type="text/event-stream")
+
+
+async def _words(texts: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
+    async for text in texts:
+        yield {"content": text}
+
+
 async def _events(model: str, message: Said, reason: str) -> AsyncIterator[str]:
     """The message as events: a role, the words and calls, the end."""
-    head = _head("chat.completion.chunk", model)
     calls = [{"index": at, **call} for at, call in enumerate(message.get("tool_calls") or ())]
     written = {"content": message["content"]} | ({"tool_calls": calls} if calls else {})
-    deltas: Sequence[tuple[dict[str, Any], str | None]]
-    deltas = ({"role": "assistant", "content": ""}, None), (written, None), ({}, reason)
-    for delta, end in deltas:
-        yield f"data: {json.dumps(head | {'choices': [{'index': 0, 'delta': delta, 'finish_reason': end}]})}\n\n"
+
+    async def whole() -> AsyncIterator[dict[str, Any]]:
+        yield written
+
+    async for event in _deltas(model, whole(), reason):
+        yield event
+
+
+async def _deltas(model: str, parts: AsyncIterator[dict[str, Any]], reason: str) -> AsyncIterator[str]:
+    head = _head("chat.completion.chunk", model)
+
+    def event(delta: dict[str, Any], end: str | None = None) -> str:
+        return f"data: {json.dumps(head | {'choices': [{'index': 0, 'delta': delta, 'finish_reason': end}]})}\n\n"
+
+    yield event({"role": "assistant", "content": ""})
+    async for part in parts:
+        yield event(part)
+    yield event({}, reason)
     yield "data: [DONE]\n\n"
 
 
