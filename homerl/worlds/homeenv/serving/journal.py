@@ -69,7 +69,8 @@ class Entry(Model):
     `declined` (consent was not given).
     An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `later` is what automations change afterwards, against what would be so without the calls.
-    `guarded` holds the reason by device, and `refusals` what the twin refused.
+    `guarded` holds the reason by device, and `refusals` what the twin refused. `kept` is the share of prompt and tools, from
+    their beginning, that the model had for the sentence before as well: a server's cache saves it.
     """
 
     time: AwareDatetime
@@ -85,6 +86,7 @@ class Entry(Model):
     guarded: dict[str, str] = {}
     error: str | None = None
     seconds: float = 0.0
+    kept: float | None = None
 
 
 def exchanges(entries: Iterable[Entry]) -> list[Entry]:

@@ -10,14 +10,14 @@ import pytest
 
 from envs.documents import InputError
 from homerl.worlds.homeenv.commands.view_agent import view_agent
-from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Journal, read_log
-from homerl.worlds.homeenv.serving.page import days, journal_page
+from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Journal, read_log
+from homerl.worlds.homeenv.serving.page import days, journal_page, lines
 
 
 def entry(number: int, **fields) -> Entry:
     time = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(hours=10 * number)
-    said = {"said": f"sentence {number}", "reply": "ok"}
-    return Entry(time=time, mode="act", agent="tiny", outcome="done", **said | fields)
+    said = {"said": f"sentence {number}", "reply": "ok", "outcome": "done"}
+    return Entry(time=time, mode="act", agent="tiny", **said | fields)
 
 
 def test_entries_are_read_back_in_order(tmp_path):
@@ -131,3 +131,36 @@ def test_a_log_that_is_no_file_keeps_its_mode(tmp_path):
     os.close(reader)
     assert pipe.stat().st_mode == before
     Journal(Path(os.devnull)).append(entry(0))
+
+
+def change(did: str, path: str, before, after, **fields) -> ChangeRecord:
+    return ChangeRecord(did=did, device=did.title(), path=path, before=before, after=after, **fields)
+
+
+def test_a_device_has_one_line_and_the_rest_is_counted():
+    calls = (CallRecord(did="lamp", service="turn_on", arguments={"brightness": 128}),)
+    lamp = [
+        change("lamp", "state", "off", "on"),
+        change("lamp", "brightness", None, 128),
+        change("lamp", "color_mode", None, "hs"),
+    ]
+    line, other = lines([lamp[0], change("fan", "speed", 1, 2), *lamp[1:]], calls)
+    assert [one.path for one in line.told] == ["state", "brightness"] and line.more == 1
+    assert [one.path for one in other.told] == ["speed"] and other.more == 0, "what has no state tells what it has"
+    page = journal_page([entry(0, outcome="shadowed", changes=tuple(lamp), calls=calls)])
+    assert page.count("<b>Lamp</b>") == 1 and "<table" not in page and "</span> 128" in page
+
+
+def test_counts_are_of_exchanges_and_what_would_change_nothing_is_told_apart():
+    differs = change("lamp", "state", "off", "on", differs=True, actual="off", compared=True)
+    at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    told = [
+        entry(0, outcome="shadowed", changes=(change("lamp", "state", "off", "on"),)),
+        entry(1, outcome="shadowed", said="again"),
+        entry(2, outcome="done", changes=(differs, change("lamp", "speed", 1, 2, differs=True, actual=3))),
+    ]
+    (day,) = days([one.model_copy(update={"time": at}) for one in told])
+    counts = {key: number for key, _, number in day.counts}
+    assert counts == {"shadowed": 1, "nothing": 1, "done": 1, "unexpected": 1}
+    page = journal_page(told)
+    assert "would change nothing 1" in page and "not as expected 1" in page and "really off" in page
