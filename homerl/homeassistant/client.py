@@ -30,6 +30,7 @@ from homerl.homeassistant.listing import ASSIST, ENTRIES, EXPOSED, PLAIN, SERVIC
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
 ADDRESS = re.compile(r"https?://([^@:/?#\[\]\s]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
 
+PAGE = re.compile(r"(?<=[^/:])/.*")  # what follows host and port
 SECRET_PART = re.compile(r"(?<=//).*@|[?#].*")  # of an address: a password, a token
 
 frames = logging.getLogger(f"{__name__}.frames")
@@ -56,11 +57,30 @@ class _Opening(opening):
 
 @asynccontextmanager
 async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> AsyncIterator[Client]:
-    """A client of the Home Assistant at a URL (`http://127.0.0.1:8123`); it is closed on leaving."""
+    """A client of the Home Assistant at a URL (`http://127.0.0.1:8123`); it is closed on leaving.
+
+    The address of one of its pages is understood: what does not greet there is asked at the top.
+    """
+    top = PAGE.sub("", url)
+    if url.rstrip("/") != top and ADDRESS.fullmatch(url):
+        try:
+            socket = await _opened(url, patience)
+        except Unreachable:
+            raise
+        except HomeAssistantError:
+            url, socket = top, await _opened(top, patience)
+    else:
+        socket = await _opened(url, patience)
+    async with socket:
+        yield Client(url, socket, await _authenticate(url, socket, token, patience), patience)
+
+
+async def _opened(url: str, patience: float) -> ClientConnection:
+    """A socket at a URL that nothing was sent to yet."""
     address = _socket_address(url)
     try:
         # a home stands in its own network, so no proxy; a listing is one message of some MB, so no limit
-        socket = await _Opening(address, max_size=None, open_timeout=patience, proxy=None, logger=frames)
+        return await _Opening(address, max_size=None, open_timeout=patience, proxy=None, logger=frames)
     except InvalidStatus as error:
         status = error.response.status_code
         if (elsewhere := error.response.headers.get("Location")) is not None and 300 <= status < 400:
@@ -73,8 +93,6 @@ async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> Asy
         raise Unreachable(
             f"{url} cannot be reached ({reason}). Is Home Assistant running, and are host, port and http(s) right?"
         ) from None
-    async with socket:
-        yield Client(url, socket, await _authenticate(url, socket, token, patience), patience)
 
 
 class Client:
@@ -106,6 +124,19 @@ class Client:
         except (TypeError, KeyError, AttributeError):
             what = f"{self.url} answered `{EXPOSED}` with what is no list of entities. Is a proxy in between?"
             raise HomeAssistantError(what, EXPOSED) from None
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """The events that were subscribed to, as they come. Nothing else may be asked meanwhile.
+
+        Raises `HomeAssistantError` when the connection ends.
+        """
+        while True:
+            try:
+                message = await _receive(self._socket)
+            except (ConnectionClosed, ValueError):
+                raise HomeAssistantError(f"{self.url} tells no more events. Has Home Assistant stopped?") from None
+            if message.get("type") == "event":
+                yield message.get("event") or {}
 
     async def call_service(
         self, domain: str, service: str, data: Mapping[str, Any] | None = None, target: Mapping[str, Any] | None = None,

@@ -29,7 +29,7 @@ def selected(listing: Listing, everything: bool = False) -> tuple[Entity, ...]:
     """The entities to import: those exposed to Assist, or every one."""
     if everything:
         return listing.entities
-    known = frozenset(name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST))
+    known = exposed_in(listing)
     said = {name: _said(entry) for name, entry in listing.sources[ENTRIES].items()}
     asked = known or any(one is not None for one in said.values())
 
@@ -38,6 +38,11 @@ def selected(listing: Listing, everything: bool = False) -> tuple[Entity, ...]:
         return own if own is not None else entity.entity_id in known if asked else _by_default(entity)
 
     return tuple(filter(exposed, listing.entities))
+
+
+def exposed_in(listing: Listing) -> frozenset[str]:
+    """The entities of which a listing says that they are exposed to Assist."""
+    return frozenset(name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST))
 
 
 async def withdrawn(client: Client, dids: Collection[str], states: Sequence[Mapping[str, Any]]) -> frozenset[str]:

@@ -50,6 +50,9 @@ class OtherHome:
     ignored: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
 
+    async def renewed(self) -> None:
+        """It is set up once."""
+
     async def refreshed(self, twin: Home) -> Home:
         fresh = twin.fork()
         for slot, value in enumerate(self.home.values):

@@ -7,6 +7,7 @@ could be read, with what came of it; the agent changes no automation; the dialog
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -50,6 +51,14 @@ class Attempt:
     rule: str | None = None
     made: tuple[Made, ...] = ()
     refused: tuple[tuple[Made, str], ...] = ()
+
+
+Answers = dict[str, RunResult]  # by `asked`: what calls read in the real home
+
+
+def asked(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call, as a key."""
+    return json.dumps([tool, arguments], sort_keys=True)
 
 
 class Witnessed(Home):
@@ -116,6 +125,7 @@ class LiveSituation(HomeSituation):
     """A home in which a person speaks. It has no goals, so no goal is ever met."""
 
     attempts: list[Attempt] = field(default_factory=list)
+    answers: Answers = field(default_factory=dict)
 
     @classmethod
     def visit(cls, home: Home, visit: Visit) -> LiveSituation:
@@ -135,6 +145,10 @@ class LiveSituation(HomeSituation):
             self.attempts.append(Attempt(tool, arguments, UNMADE))
             blocked = {"rule": UNWRITTEN.rule, "message": UNWRITTEN.message}
             return observe(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
+        if (read := self.answers.get(asked(tool, arguments))) is not None:
+            self.attempts.append(Attempt(tool, arguments, read.refusal.rule if read.refusal else None))
+            told = {"rule": read.refusal.rule, "message": read.refusal.message} if read.refusal else None
+            return observe(read), {"blocked": told, "error": None}
         made, refused = len(self.made), len(self.refused)
         text, info = super().take(action)
         rule = info["blocked"]["rule"] if info["blocked"] else FAILED if info["error"] else None
@@ -143,7 +157,9 @@ class LiveSituation(HomeSituation):
 
     def fork(self) -> LiveSituation:
         """A copy with its own home."""
-        return LiveSituation(self.blueprint, self.world.fork(), self.start, (), attempts=[*self.attempts])
+        return LiveSituation(
+            self.blueprint, self.world.fork(), self.start, (), attempts=[*self.attempts], answers=self.answers
+        )
 
     @property
     def made(self) -> list[Made]:

@@ -6,6 +6,7 @@ is refused as Home Assistant refuses what it does not know.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -57,6 +58,9 @@ class Replay:
     hangs_up: frozenset[str] = frozenset()  # commands at which it closes the connection
     garbled: frozenset[str] = frozenset()  # commands that it answers with half a message
     seen: list[dict[str, Any]] = field(default_factory=list)  # the commands that came
+    away: bool = False  # whether nothing answers
+    open: list[WebSocket] = field(default_factory=list)  # the connections
+    heard: list[tuple[WebSocket, int, str]] = field(default_factory=list)  # the subscriptions to kinds of events
 
     def __enter__(self) -> Replay:
         bound = socket.create_server(("127.0.0.1", 0))
@@ -78,7 +82,23 @@ class Replay:
         self._server.should_exit = True
         self._thread.join(10)
 
+    def fire(self, kind: str) -> None:
+        """Tell those who have subscribed that something has happened."""
+        for connection, number, wanted in self.heard:
+            if wanted == kind:
+                told = {"id": number, "type": "event", "event": {"event_type": kind, "data": {}}}
+                asyncio.run_coroutine_threadsafe(connection.send_json(told), self._loop).result(10)
+
+    def stop(self) -> None:
+        """Hang up on everybody, and answer nobody until `away` is false again."""
+        self.away, self.heard = True, []
+        for connection in self.open:
+            asyncio.run_coroutine_threadsafe(connection.close(), self._loop).result(10)
+
     async def _converse(self, connection: WebSocket) -> None:
+        self._loop = asyncio.get_running_loop()
+        if self.away:
+            return await connection.close()
         await connection.accept()
         version = {"ha_version": self.listing.version}
         await connection.send_json({"type": "auth_required"} | version)
@@ -86,18 +106,24 @@ class Replay:
             await connection.send_json({"type": "auth_invalid", "message": "Invalid access token or password"})
             return await connection.close()
         await connection.send_json({"type": "auth_ok"} | version)
+        self.open.append(connection)
         try:
             while True:
                 message = await connection.receive_json()
                 self.seen.append(message)
                 if message["type"] in self.hangs_up:
                     return await connection.close()
+                if message["type"] == "subscribe_events":
+                    self.heard.append((connection, message["id"], message["event_type"]))
                 if message["type"] in self.garbled:
                     await connection.send_text('{"id": ')
                 elif message["type"] not in self.silent:
                     await connection.send_json({"id": message["id"], "type": "result"} | self._answer(message))
         except WebSocketDisconnect:
             return None
+        finally:
+            self.open.remove(connection)
+            self.heard = [one for one in self.heard if one[0] is not connection]
 
     def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -109,6 +135,8 @@ class Replay:
         command, sources = message["type"], self.listing.sources
         if command in self.lacks:
             raise Unknown("unknown_command", "Unknown command.")
+        if command == "subscribe_events":
+            return None
         if command == ENTRIES:
             return {entity: sources[ENTRIES].get(entity) for entity in message["entity_ids"]}
         if command == SERVICES:

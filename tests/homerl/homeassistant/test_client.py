@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
+from running import running
+from starlette.applications import Starlette
 
 from homerl.homeassistant.client import Client, connect, token_from
 from homerl.homeassistant.errors import HomeAssistantError
@@ -136,8 +138,18 @@ def test_a_slash_behind_the_address_does_no_harm(home: Replay) -> None:
     assert ask(f"{home.url}/", version) == recorded_listing().version
 
 
-def test_another_program_at_the_port_is_told(home: Replay) -> None:
-    assert "not as Home Assistant does" in str(refusal(f"{home.url}/elsewhere", version))
+@pytest.mark.parametrize("page", ["/lovelace/0", "/dashboard-home/kitchen", "/config/"])
+def test_the_address_of_a_page_is_understood(home: Replay, page: str) -> None:
+    async def greeted() -> str:
+        async with connect(f"{home.url}{page}", SecretStr(TOKEN)) as client:
+            return client.url
+
+    assert asyncio.run(greeted()) == home.url
+
+
+def test_another_program_at_the_port_is_told() -> None:
+    with running(Starlette()) as port:
+        assert "not as Home Assistant does" in str(refusal(f"http://127.0.0.1:{port}/elsewhere", version))
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from envs.homeenv.home import Home
     from homerl.play.loop import Agent
+    from homerl.worlds.homeenv.serving.real import HomeAssistant
 
 MODES = ("shadow", "confirm", "act")
 
@@ -26,7 +27,9 @@ def serve_agent(
     model: Annotated[str, typer.Option(help="a model's folder, or http://host/v1")],
     ha: Annotated[str | None, typer.Option(help="URL of Home Assistant, http://host:8123")] = None,
     mode: Annotated[str, typer.Option(help="shadow (only watches), confirm (asks before it acts), or act")] = "shadow",
-    home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported now")] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="a home of `homerl import-ha` to begin with; default: it is imported")
+    ] = None,
     token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
     log: Annotated[Path, typer.Option(help="the log, to which every exchange is appended")] = Path("agent.jsonl"),
     allow: Annotated[
@@ -55,7 +58,6 @@ def serve_agent(
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from envs.homeenv.toolsets import TOOLSETS
     from homerl.web.address import Address, key_in, listening
-    from homerl.web.serving import serve
     from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
     from homerl.worlds.homeenv.serving.guard import Guard
     from homerl.worlds.homeenv.serving.journal import Journal
@@ -78,7 +80,19 @@ def serve_agent(
     socket = listening(address)
     console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
     console.print(f"what it does: {address.url}/ (log: {log})")
-    asyncio.run(serve(Endpoint(caretaker, address).app(), socket))
+    asyncio.run(_serve(Endpoint(caretaker, address).app(), socket, real))
+
+
+async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:
+    """Serve until stopped, and follow the real home meanwhile."""
+    from homerl.web.serving import serve
+
+    following = [asyncio.create_task(real.follow())] if real else []
+    try:
+        await serve(app, socket)
+    finally:
+        for task in following:
+            task.cancel()
 
 
 def _matching(first: str, agents: Callable[[], Agent], spoken: str) -> Callable[[], Agent]:
@@ -91,7 +105,7 @@ def _matching(first: str, agents: Callable[[], Agent], spoken: str) -> Callable[
     return matcher.first(agents, spoken)
 
 
-def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:
+def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistant | None]:
     """The twin, and the real home or None. Raises `InputError`."""
     if url is None:
         if mode != "shadow" or file is None:
@@ -104,21 +118,34 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
     from homerl.homeassistant.importing import import_home
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
+    twin = _loaded(file) if file else None
     try:
         real = HomeAssistant(url, token_from(token_env))
-        asyncio.run(real.greet())
+        known = asyncio.run(real.greet())
     except Unreachable as error:
         if file is None:
             raise InputError(str(error)) from None
         console.print(f"{error} Sentences are answered as soon as it can be reached.")
+        known = frozenset()
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
-    if file:
-        return _loaded(file), real
-    imported = import_home(fetched(url, token_env))
+    if twin:
+        if known:
+            _refuse_another(twin, known, file, url)
+        return twin, real
+    listing = fetched(url, token_env)
+    imported, real.known = import_home(listing), listing
     if left := sum(note.part == "automation" for note in imported.notes):
         console.print(f"{counted(left, 'automation')} cannot be followed; homerl import-ha lists them")
     return imported.home, real
+
+
+def _refuse_another(twin: Home, known: frozenset[str], file: Path | None, url: str) -> None:
+    """Raise `InputError` if a home is not the one of this Home Assistant: most of its devices are unknown there."""
+    there = sum(device.did in known for device in twin.plan.devices)
+    if 2 * there < len(twin.plan.devices):
+        what = f"{there} of its {counted(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
+        raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
 
 
 def _loaded(file: Path) -> Home:

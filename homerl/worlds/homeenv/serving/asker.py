@@ -31,6 +31,11 @@ class Asker:
     until: float
     gone: Callable[[], Awaitable[bool]] = stays
 
+    @property
+    def left(self) -> float:
+        """The seconds that the asker waits on."""
+        return max(0.0, self.until - time.monotonic())
+
     async def require(self) -> None:
         """Raise `GivenUp` if the asker does not wait any more."""
         if time.monotonic() > self.until:

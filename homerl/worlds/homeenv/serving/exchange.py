@@ -6,7 +6,7 @@ No secret that the agent gave is in an entry. `codes` holds those that no call s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -19,6 +19,7 @@ from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
 from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, visible_arguments
 from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
 from homerl.worlds.homeenv.serving.missed import Missed
+from homerl.worlds.homeenv.serving.speaking import Speaking
 from homerl.worlds.homeenv.serving.texts import whole
 
 
@@ -37,11 +38,20 @@ class Call:
 
 @dataclass
 class Exchange:
-    """What has come of a message so far."""
+    """What has come of a message so far.
+
+    `home` is the twin in which it plays, and `acts` the number of times that anybody had acted when that was looked at. If
+    somebody hears parts of the reply (`speak`), `speaking` tells what was said already.
+    """
 
     said: str
     asker: Asker
+    home: Home
     area: str | None = None
+    speaker: str = ""
+    speak: Callable[[str], None] | None = None
+    speaking: Speaking | None = None
+    acts: int = 0
     agent: str = ""  # who took the sentence, if it was not the model
     reply: str = ""
     outcome: Outcome = "said"
@@ -56,6 +66,7 @@ class Exchange:
     errors: list[str] = field(default_factory=list)
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     begun: float = field(default_factory=monotonic)
+    kept: float | None = None
 
     def means(self, made: Sequence[Made]) -> None:
         """Take these calls as what is to be done."""
@@ -112,6 +123,6 @@ class Exchange:
             "changes": [change.model_dump() for change in self.changes],
             "later": [change.model_dump() for change in self.later.changes],
             "refusals": refusals, "guarded": self.guarded, "error": error or None,
-            "seconds": round(monotonic() - self.begun, 3),
+            "seconds": round(monotonic() - self.begun, 3), "kept": self.kept,
         }  # fmt: skip
         return Entry.model_validate(whole(entry))

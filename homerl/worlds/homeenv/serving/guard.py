@@ -50,10 +50,11 @@ class Guard:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def knowing(self, home: Home) -> Guard:
-        """The guard with what a home, as it was imported, tells of its devices."""
+        """The guard with what a home, as it was imported, tells of its devices. What it does not show is held as before."""
         unseen = _unseen_groups(home)
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device, unseen)}
-        return replace(self, held=held, groups=_groups(home))
+        hidden = self.held - (home.plan.by_did.keys() - unseen)
+        return replace(self, held=held | hidden, groups={**self.groups, **_groups(home)})
 
     def needs_consent(self, home: Home, made: Sequence[Made], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
         """The guarded devices among those called and `changed` that need consent, each with the reason."""

@@ -1,55 +1,151 @@
 """The real home of a caretaker: a Home Assistant.
 
-Invariant: the token is sent to Home Assistant and nowhere else.
+Invariants:
+- The token is sent to Home Assistant and nowhere else.
+- While the home is followed, whatever may have changed which home it is (an event, a lost connection, a state of another
+  form) is a doubt, and the home is read before the next sentence. So a restart of Home Assistant loses nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import SecretStr
 
+from envs.documents import InputError
 from envs.homeenv.home import Home
-from homerl.homeassistant.client import PATIENCE, connect
+from homerl.homeassistant.automations import with_automations
+from homerl.homeassistant.client import PATIENCE, Client, connect
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.exposure import withdrawn
-from homerl.homeassistant.listing import CONFIG
-from homerl.homeassistant.translation import refresh, to_homeassistant
+from homerl.homeassistant.following import essence, events, is_as_known, is_running, remembering
+from homerl.homeassistant.importing import import_home
+from homerl.homeassistant.listing import CONFIG, REGISTERED, Listing
+from homerl.homeassistant.lists import read_lists
+from homerl.homeassistant.translation import domain_of, refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.withdrawing import without
 
 GREETING = 10.0  # seconds for the first answer
+QUIET = 1.0  # seconds after an event in which others are awaited
+AGAIN = 5.0  # seconds before what failed is tried again
+
+log = logging.getLogger(__name__)
 
 
 class HomeAssistant:
-    """A `RealHome` at a URL. Each request has a connection of its own, so a restart of Home Assistant costs nothing."""
+    """A `RealHome` at a URL. `known` is what its twin was made of, if that was read there."""
 
-    def __init__(self, url: str, token: SecretStr) -> None:
+    def __init__(self, url: str, token: SecretStr, known: Listing | None = None) -> None:
         self.url, self._token, self.spoken = url, token, "en"
+        self.known = known
+        self._fresh: Home | None = None
+        self._doubt, self._reading = asyncio.Event(), asyncio.Lock()
 
-    async def greet(self) -> str:
-        """Home Assistant's version; `spoken` is its language from then on.
+    async def greet(self) -> frozenset[str]:
+        """The entities that Home Assistant knows; `spoken` is its language from then on.
 
         Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
         """
-        async with connect(self.url, self._token, GREETING) as client:
+        async with self._connected(GREETING) as client:
             self.spoken = str((await client.call(CONFIG)).get("language") or self.spoken)
-            return client.version
+            rows = [*await client.call(REGISTERED), *await client.states()]
+            return frozenset(row["entity_id"] for row in rows)
+
+    @asynccontextmanager
+    async def _connected(self, patience: float = PATIENCE) -> AsyncIterator[Client]:
+        async with connect(self.url, self._token, patience) as client:
+            self.url = client.url
+            yield client
+
+    async def renewed(self) -> Home | None:
+        """The home as it is set up now, if it is another one than was given last; None if not."""
+        async with self._reading:
+            if self._doubt.is_set():
+                await self._read()
+            fresh, self._fresh = self._fresh, None
+            return fresh
+
+    async def follow(self) -> None:
+        """Hear what happens to the home, for ever, and read it once it is quiet, before anybody asks."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._hear())
+            tasks.create_task(self._prepare())
+
+    async def _hear(self) -> None:
+        while True:
+            try:
+                async with self._connected() as client:
+                    async for _ in events(client):
+                        self._doubt.set()  # at the beginning too: what happened before was not heard
+            except HomeAssistantError as error:
+                log.info("%s", error)
+                self._doubt.set()  # until it is heard again
+            await asyncio.sleep(AGAIN)
+
+    async def _prepare(self) -> None:
+        while True:
+            await self._doubt.wait()
+            await asyncio.sleep(QUIET)
+            try:
+                async with self._reading:
+                    if self._doubt.is_set():
+                        await self._read()
+            except HomeAssistantError as error:
+                log.info("%s", error)
+            if self._doubt.is_set():
+                await asyncio.sleep(AGAIN)
+
+    async def _read(self) -> None:
+        """Read the home, and make it anew if its setup has changed. While Home Assistant starts, it stays as it was."""
+        self._doubt.clear()  # what happens meanwhile sets it again
+        try:
+            async with self._connected() as client:
+                listing = remembering(await with_automations(client, await client.listing()), self.known)
+            if is_running(listing):
+                changed = self.known is None or essence(listing) != essence(self.known)
+                self._fresh = (await asyncio.to_thread(import_home, listing)).home if changed else self._fresh
+                self.known = listing
+            else:
+                self._doubt.set()
+        except InputError as nothing:  # is exposed any more
+            log.info("%s", nothing)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._doubt.set()
+            raise HomeAssistantError(f"{self.url} describes no home ({error}). Is a proxy in between?") from error
+        except BaseException:
+            self._doubt.set()
+            raise
 
     async def refreshed(self, twin: Home) -> Home:
         """The twin with the states that Home Assistant has now, at this moment, without what is not exposed any more.
 
         What is exposed and has no state, since it was disabled or Home Assistant is starting, is unavailable.
         """
-        async with connect(self.url, self._token) as client:
+        async with self._connected() as client:
             states = await client.states()
+            if not is_as_known(self.known, states, await client.exposed()):
+                self._doubt.set()
             known = {row["entity_id"] for row in states}
             states += [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
             gone = await withdrawn(client, twin.plan.by_did, states)
-        return refresh(without(twin, gone), states, datetime.now(UTC))
+            home = refresh(without(twin, gone), states, datetime.now(UTC))
+            await read_lists(client, home)
+        return home
+
+    async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
+        """What a service of a device answers that changes nothing. Nothing is asked of what is not exposed any more."""
+        domain = domain_of(did)
+        async with self._connected() as client:
+            if await withdrawn(client, {did}, [unreachable(did)]):
+                raise HomeAssistantError(f"{did} is not exposed to Assist any more.")
+            return await client.call_service(domain, service, data, {"entity_id": did}, returns=True)
 
     async def carry_out(self, twin: Home, made: Made) -> None:
         """Call the service that a call of the twin stands for, and wait until it is carried out.
@@ -58,7 +154,7 @@ class HomeAssistant:
         """
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
         try:
-            async with asyncio.timeout(PATIENCE), connect(self.url, self._token) as client:
+            async with asyncio.timeout(PATIENCE), self._connected() as client:
                 if await withdrawn(client, {made.did}, [unreachable(made.did)]):
                     raise HomeAssistantError(f"{called(twin.plan, made.did)} is not exposed to Assist any more.")
                 await client.call_service(call.domain, call.service, call.data, call.target)

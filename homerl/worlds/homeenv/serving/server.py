@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from envs.documents import InputError
 from envs.messages import Message, text_message
 from homerl.web.address import Address
-from homerl.web.completions import completion, models
+from homerl.web.completions import completion, models, spoken
 from homerl.web.door import BadRequest, admit, body_of, refused
 from homerl.worlds.homeenv.serving.caretaker import Caretaker
 from homerl.worlds.homeenv.serving.page import journal_page
@@ -59,10 +59,26 @@ class Endpoint:
     async def _chat(self, request: Request) -> Response:
         admit(request, self.address)
         body = await body_of(request)
-        dialogue = dialogue_of(body)
+        dialogue, speaker = dialogue_of(body), _text(body.get("user"))
         told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
-        reply = await self.caretaker.answer(dialogue, request.is_disconnected, area_told(told))
-        return completion(self.caretaker.name, text_message(reply), bool(body.get("stream")))
+        asked: dict[str, Any] = {"gone": request.is_disconnected, "area": area_told(told), "speaker": speaker}
+        if body.get("stream"):
+            return spoken(self.caretaker.name, self._parts(dialogue, asked))
+        return completion(self.caretaker.name, text_message(await self.caretaker.answer(dialogue, **asked)), False)
+
+    async def _parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:
+        """The reply in the parts in which it may be spoken."""
+        parts, told = asyncio.Queue[str | None](), ""
+        task = asyncio.create_task(self.caretaker.answer(dialogue, speak=parts.put_nowait, **asked))
+        task.add_done_callback(lambda _: parts.put_nowait(None))
+        try:
+            while (part := await parts.get()) is not None:
+                told += part
+                yield part
+            if rest := (await task).removeprefix(told):
+                yield rest
+        finally:
+            task.cancel()
 
 
 def dialogue_of(body: Mapping[str, Any]) -> list[Message]:

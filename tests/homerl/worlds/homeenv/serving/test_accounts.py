@@ -13,8 +13,8 @@ from written_home import Row, written_home
 
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.importing import import_home
-from homerl.worlds.homeenv.serving import caretaker
-from homerl.worlds.homeenv.serving.journal import CallRecord, Entry, Outcome
+from homerl.worlds.homeenv.serving import hands
+from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Outcome
 from homerl.worlds.homeenv.serving.page import MEANING, journal_page
 from tests.homerl.homeassistant.replay import listing
 
@@ -135,7 +135,8 @@ def test_half_a_character_hides_nothing(serve, lamp, said, words):
 def test_the_page_shows_every_outcome(outcome):
     call = CallRecord(did="light.bed", service="turn_on", fate="sent")
     entry = Entry(time=datetime.now(UTC), mode="act", agent="a", said="light", reply="", outcome=outcome, calls=(call,))
-    page = journal_page([entry])
+    change = ChangeRecord(did="light.bed", device="Bed", path="state", before="off", after="on")
+    page = journal_page([entry.model_copy(update={"changes": (change,)})])
     assert MEANING[outcome] in page and "</code> sent" in page
 
 
@@ -231,7 +232,7 @@ def test_the_code_of_a_call_that_fails_is_not_in_the_log(serve, house):
 
 def test_states_that_do_not_come_keep_nobody_waiting(serve, lamp, monkeypatch):
     """What was done is told, and that nobody could look."""
-    monkeypatch.setattr(caretaker, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(hands, "LOOK_SECONDS", 0.2)
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
     refreshed, looks = served.real.refreshed, []
 
@@ -246,7 +247,7 @@ def test_states_that_do_not_come_keep_nobody_waiting(serve, lamp, monkeypatch):
 
 
 def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
-    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.", call_of(lamp.did, "turn_off"), "It is off.")
     keeper, carry_out = served.caretaker, served.real.carry_out
 
     async def talk() -> tuple[str, bool, str]:
@@ -261,7 +262,7 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
         first = asyncio.create_task(keeper.answer([{"role": "user", "content": "light"}]))
         await begun.wait()
         keeper.house = replace(keeper.house, patience=0.2)
-        late = await keeper.answer([{"role": "user", "content": "music"}])
+        late = await keeper.answer([{"role": "user", "content": "off"}])
         waits = not first.done()
         freed.set()
         return late, waits, await first
@@ -269,7 +270,7 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
     late, waits, done = asyncio.run(talk())
     assert "took too long" in late and waits, "the first one still has its turn"
     assert done == "The lamp is on." and state(served, lamp) == "on"
-    assert [entry.said for entry in served.journal.entries() if entry.outcome == "failed"] == ["music"]
+    assert [entry.said for entry in served.journal.entries() if entry.outcome == "failed"] == ["off"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from envs.messages import call_message, tool_call
 from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.worlds.homeenv.serving import caretaker as module
+from homerl.worlds.homeenv.serving import proposals
 from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.guard import is_guarded
 
@@ -87,7 +88,7 @@ def test_consent_of_another_dialogue_does_not_count(serve, lamp):
 
 
 def test_consent_expires(serve, lamp, monkeypatch):
-    monkeypatch.setattr(module, "CONSENT_SECONDS", 0)
+    monkeypatch.setattr(proposals, "CONSENT_SECONDS", 0)
     served = serve("confirm", call_of(lamp.did, "turn_on"), "On.", "What do you mean?")
     served.say("light please")
     assert served.say("yes") == "What do you mean?" and state(served, lamp) == "off"

@@ -70,7 +70,8 @@ def withdraw(server: Replay, *entities: str) -> None:
 
 
 def called(server: Replay) -> list[str]:
-    return [one["target"]["entity_id"] for one in server.seen if one["type"] == "call_service"]
+    made = [one for one in server.seen if one["type"] == "call_service" and not one.get("return_response")]
+    return [one["target"]["entity_id"] for one in made]
 
 
 def test_it_is_gone_in_the_next_sentence(serve, server):
@@ -184,6 +185,8 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
     made: list[str] = []
 
     class Real:
+        async def renewed(self) -> None: ...
+
         async def refreshed(self, twin: Home) -> Home:
             return without(twin, {gone})
 

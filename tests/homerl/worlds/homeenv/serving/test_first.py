@@ -75,7 +75,9 @@ def talk(server: Replay, twin: Home, tmp_path: Path) -> Iterator[Callable[..., t
 
 
 def called(server: Replay) -> list[str]:
-    return [one["target"]["entity_id"] for one in server.seen if one["type"] == "call_service"]
+    return [
+        one["target"]["entity_id"] for one in server.seen if one["type"] == "call_service" and "return_response" not in one
+    ]
 
 
 # Where the person speaks
