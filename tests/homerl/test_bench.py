@@ -202,7 +202,7 @@ def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, s
 def test_the_matcher_may_be_asked_first(suite_file, tmp_path, capsys, setting):
     settings = BenchRun(str(suite_file), "expert", tmp_path / "out", setting, first="hassil", limit=12)
     assert run_benchmark(settings)["n"] == 12
-    assert re.search(r"hassil took \d+ of \d+ sentences", " ".join(capsys.readouterr().err.split()))
+    assert re.search(r"hassil took \d+ of \d+ sentences", " ".join(capsys.readouterr().out.split()))
     assert "the same results" in rescore(tmp_path / "out")
     with pytest.raises(InputError, match="first hassil \\(now None\\)"):
         run_benchmark(replace(settings, first=None, resume=True))

@@ -106,7 +106,7 @@ def tools() -> dict[str, str]:
 @lru_cache
 def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
     """Home Assistant's sentences in a language, and their slot lists. Raises `InputError` for a language without any."""
-    known = {"zh": "zh-cn", "zh-Hans": "zh-cn", "zh-Hant": "zh-tw"}.get(language, language)
+    known = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW"}.get(language, language)
     data = get_intents(known) or get_intents(language.partition("-")[0])
     if data is None:
         raise InputError(f"Home Assistant has no sentences in '{language}'", "hassil", "serve the model alone")

@@ -191,7 +191,11 @@ OTHERS = {
 
 @pytest.mark.parametrize(
     ("language", "said"),
-    [("de", "schalte Bed Lamp ein"), *(pytest.param(*one, marks=pytest.mark.long) for one in OTHERS.items())],
+    [
+        ("de", "schalte Bed Lamp ein"),
+        ("zh", "打开Bed Lamp"),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in OTHERS.items()),
+    ],
 )
 def test_it_understands_the_language_of_the_home(tmp_path: Path, serve, language: str, said: str) -> None:
     served = serve("act", of=written_home(tmp_path, Row("light.hall", "Bed Lamp")))
