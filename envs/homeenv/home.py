@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.homeenv.state.clock import Fired, advance
+from envs.homeenv.state.agenda import Fired
+from envs.homeenv.state.clock import advance
 from envs.homeenv.state.state import HomeState, call_service
 
 

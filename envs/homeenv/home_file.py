@@ -32,7 +32,7 @@ from envs.homeenv.devices.spec import Catalogue, Component, DeviceSpec, UserData
 from envs.homeenv.home import Home
 from envs.homeenv.plan.origin import FORMAT as ORIGIN_FORMAT
 from envs.homeenv.plan.origin import Origin
-from envs.homeenv.state.rules import Rule
+from envs.homeenv.state.rules import LATER, Rule
 from envs.homeenv.values.audit import Refused
 from envs.model import Model
 
@@ -138,12 +138,21 @@ class RuleRecord(Model):
     when: str | None = None
     hold: int = 0
     enabled: bool = True
-    actions: tuple[ActionRecord, ...]
+    actions: tuple[ActionRecord, ...] = ()
     held: bool | None = None
     since: int | None = None
     due: int | None = None
     fired: int | None = None
     given: str | None = None
+    watch: str | None = None
+    before: str | None = None
+    last: tuple[Any, ...] | None = None
+    steps: tuple[dict[str, Any], ...] | None = None
+    most: int | None = None
+    restart: bool = False
+    of: str | None = None
+    run: int | None = None
+    start: int = 0
 
 
 class AirRecord(Model):
@@ -253,10 +262,11 @@ def _air_record(home: Home, index: int) -> dict[str, Any]:
 
 
 def _rule_record(rule: Rule) -> dict[str, Any]:
-    record = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("actions", "condition", "proviso")}
-    return {key: value for key, value in record.items() if value not in (None, "")} | {
-        "actions": [_plain(action.describe()) for action in rule.actions]
-    }
+    told = [f for f in fields(rule) if f.compare and f.name not in ("actions", "steps")]
+    record = {f.name: getattr(rule, f.name) for f in told if f.name not in LATER or getattr(rule, f.name) != f.default}
+    actions = {"actions": [_plain(action.describe()) for action in rule.actions]}
+    done = actions if rule.steps is None else {"steps": json.loads(rule.steps)}
+    return {key: _plain(value) for key, value in record.items() if value is not None and value != ""} | done
 
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
@@ -323,7 +333,8 @@ def _resume(home: Home, record: HomeRecord) -> None:
     """Restore the rules that the home had when it was saved, and its air if time had passed."""
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
-        home.rules = (*home.rules, restored_rule(home, rule.model_dump(exclude={"actions"}), actions))
+        steps = rule.steps and json.dumps(rule.steps, ensure_ascii=False)
+        home.rules = (*home.rules, restored_rule(home, rule.model_dump(exclude={"actions"}) | {"steps": steps}, actions))
     ids = [rule.id for rule in (*home.rules, *hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")

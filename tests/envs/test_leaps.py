@@ -17,7 +17,8 @@ from envs.homeenv.devices.rooms import Room
 from envs.homeenv.devices.spec import load_specs
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.homeenv.state.clock import Fired, settle
+from envs.homeenv.state.agenda import Fired
+from envs.homeenv.state.clock import settle
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.cron import next_time
 from envs.homemaker.make import HomeSampler

@@ -46,7 +46,7 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
-from envs.homeenv.state.clock import Fired
+from envs.homeenv.state.agenda import Fired
 from envs.homeenv.values.audit import RULES, Refused
 from envs.world import check_world
 

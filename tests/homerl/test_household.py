@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from envs.homeenv.automation import checked_action
+from envs.homeenv.steps import checked_action
 from envs.homeenv.home_file import home_from_json, save_home
 from envs.homeenv.plan.conditions import compile_condition
 from envs.homeenv.values.audit import Refused

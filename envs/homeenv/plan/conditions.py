@@ -1,6 +1,7 @@
 """Conditions φ over a home, written as text: `device("1001").light.brightness > 60`.
 
-A condition refers to `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute.
+A condition refers to `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute, and to
+the clock: `clock.time` (seconds since midnight), `clock.weekday` (`"mon"`), `clock.day`, `clock.month`.
 
 Invariants:
 - A condition compiles once against a plan, to a closure over the flat values.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol, Self
 
@@ -28,10 +30,23 @@ from envs.homeenv.values.thresholds import Numbers, constants, thresholds_of
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
 
 
+CLOCK: dict[str, Closure] = {  # of a clock in seconds since the epoch (local time), which follows the values of a home
+    "time": lambda values: values[-1] % 86400,
+    "weekday": lambda values: _date(values).strftime("%a").lower(),
+    "day": lambda values: _date(values).day,
+    "month": lambda values: _date(values).month,
+}
+
+
+def _date(values: list[Any]) -> datetime:
+    return datetime.fromtimestamp(values[-1], UTC)
+
+
 class Valued(Protocol):
-    """Anything with the flat values of a plan, such as the state of a home."""
+    """Anything with the flat values of a plan and a clock, such as the state of a home."""
 
     values: list[Any]
+    clock: int
 
 
 class ConditionError(InputError):
@@ -42,8 +57,8 @@ class ConditionError(InputError):
 class Condition:
     """A condition, compiled against `plan`.
 
-    `slots` are the slots that it reads. `comparisons` are the (slot, constant) pairs that it compares. `check` evaluates it
-    on flat values and may raise; `holds` does not.
+    `slots` are the slots that it reads, and `timed` says whether it reads the clock. `comparisons` are the (slot, constant)
+    pairs that it compares. `check` evaluates it on flat values and may raise; `holds` does not.
     """
 
     text: str
@@ -52,6 +67,7 @@ class Condition:
     comparisons: tuple[tuple[int, Any], ...]
     tree: ast.expr = field(repr=False, compare=False)
     plan: Plan = field(repr=False, compare=False)
+    timed: bool = False
 
     @cached_property
     def thresholds(self) -> Mapping[int, Numbers]:
@@ -70,18 +86,32 @@ class Condition:
 
     def holds(self, home: Valued) -> bool:
         """Whether the condition holds now. One that cannot be evaluated (incompatible types, 1 / 0) does not hold."""
+        return self.true_of(home.values, home.clock)
+
+    def true_of(self, values: list[Any], clock: int) -> bool:
+        """Whether the condition holds of these values."""
         try:
-            return bool(self.check(home.values))
+            return bool(self.value_of(values, clock))
         except (TypeError, ValueError, ArithmeticError):
             return False
+
+    def value_of(self, values: list[Any], clock: int) -> Any:
+        """What the expression is worth. Raises `TypeError`, `ValueError` or `ArithmeticError` if that cannot be computed."""
+        return self.check([*values, clock] if self.timed else values)
 
 
 def compile_condition(text: str, plan: Plan) -> Condition:
     """Compile `text` against `plan`. Raises `ConditionError`, which names the column, if it does not compile."""
     slots: set[int] = set()
     sizes: dict[ast.expr, Bound] = {}
+    timed = False
 
     def resolve(node: ast.expr) -> Closure | None:
+        nonlocal timed
+        root, names = path_of(node)
+        if isinstance(root, ast.Name) and root.id == "clock" and len(names) == 1 and names[0] in CLOCK:
+            timed, sizes[node] = True, Bound(0, 1)
+            return CLOCK[names[0]]
         slot = _slot(node, plan)
         if slot is None:
             return None
@@ -92,7 +122,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
     try:
         tree = parse_expression(text).body
         check = compile_expression(tree, resolve)
-        if not slots:
+        if not slots and not timed:
             raise ExpressionError("it reads nothing of the home", tree)
         if much := too_costly(bound(tree, sizes.get).steps):
             raise ExpressionError(f"it {much}", tree, "compare less, or write several conditions")
@@ -103,7 +133,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
             remedy=error.remedy or 'write e.g. device("1001").state == "on"',
         ) from None
     comparisons = tuple(_comparisons(tree, plan))
-    return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan)
+    return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan, timed)
 
 
 def _slot(node: ast.expr, plan: Plan) -> int | None:

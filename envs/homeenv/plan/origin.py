@@ -47,7 +47,8 @@ class Hidden(Model):
     conditions: tuple[str, ...]
     actions: tuple[dict[str, Any], ...]
     hold: int = 0
-    given: tuple[str, ...] = Field((), exclude_if=lambda given: not given)  # records are older than this key
+    given: tuple[str, ...] = Field((), exclude_if=lambda given: not given)  # records are older than this key, and the next
+    runs: dict[str, Any] = Field({}, exclude_if=lambda runs: not runs, description="`of`, `most` and `restart` of the rule")
 
 
 class Unfollowed(Model):

@@ -20,32 +20,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, NamedTuple
 
-from envs.homeenv.devices.physics import LIGHT, Air, Outdoors, air_goal
-from envs.homeenv.plan.conditions import Condition
+from envs.homeenv.devices.physics import LIGHT, Air
 from envs.homeenv.plan.plan import LATEST
 from envs.homeenv.plan.wiring import AirReading, Counter, Mover
+from envs.homeenv.state.agenda import Agenda, Fired
+from envs.homeenv.state.air import count, update_air, weather_at, write_readings
 from envs.homeenv.state.rules import NEVER, Rule
-from envs.homeenv.state.state import HomeState, call_service
-from envs.homeenv.values.audit import Refused
+from envs.homeenv.state.state import HomeState
 from envs.homeenv.values.thresholds import Numbers
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
-
-
-@dataclass(frozen=True)
-class Fired:
-    """A record that a rule acted: the rule's id and the `clock` (s).
-
-    `refused` is the refusal of one of its calls, if any. The calls after that one were not made.
-    """
-
-    rule: str
-    clock: int
-    refused: str | None = None
 
 
 def advance(home: HomeState, seconds: int) -> list[Fired]:
@@ -61,8 +48,10 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
     fired = agenda.settle()
     if home.clock < end:
         air = update_air(home)
-        watches = _watches(home)
+        watches = _watches(home, agenda.remaining())
         while home.clock < end:
+            if agenda.grown:  # a rule waits, perhaps for what none waited for before
+                watches, agenda.grown = _watches(home, agenda.remaining()), False
             _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.settle()
         home.air_stale = False  # each rule that acted has already updated the air of its rooms
@@ -78,169 +67,22 @@ def settle(home: HomeState) -> list[Fired]:
     return fired
 
 
-class Agenda:
-    """The rules of a home while they run: the progress of each, and the next time of each.
-
-    A rule keeps its index in `rules`; None marks a deleted one. `times` holds `Rule.time` of each rule. `readers` maps the
-    index of each enabled rule to its condition. `slots` are the slots that these conditions read, and `seen` their values
-    when the conditions were last evaluated.
-    """
-
-    def __init__(self, home: HomeState) -> None:
-        self.home = home
-        self.rules: list[Rule | None] = [*home.rules]
-        self.times = [rule.time for rule in home.rules]
-        self.readers: dict[int, Condition] = {
-            index: rule.condition for index, rule in enumerate(home.rules) if rule.enabled and rule.condition is not None
-        }
-        self.slots = sorted({slot for condition in self.readers.values() for slot in condition.slots})
-        self.seen: list[Any] | None = None
-
-    def remaining(self) -> tuple[Rule, ...]:
-        """The rules that were not deleted, in order."""
-        return tuple([rule for rule in self.rules if rule is not None])
-
-    def settle(self) -> list[Fired]:
-        """Let the rules act on the present state until none is due. Returns what they did, in order."""
-        fired: list[Fired] = []
-        if self.rules:
-            while (due := self._first_due()) is not None:
-                fired.append(self._act(*due))
-            for index, rule in self._reached():  # due, but its condition does not hold
-                self._put(index, rule.after_time(self.home.clock))
-        return fired
-
-    def _first_due(self) -> tuple[int, Rule] | None:
-        """The index and rule of the first rule that is due, after the conditions of all rules have been evaluated."""
-        _count(self.home, 0)
-        values = self.home.values
-        if (now := [values[slot] for slot in self.slots]) != self.seen:
-            self._observe()
-            self.seen = now
-        for index, rule in self._reached():
-            if rule.is_due(self.home.clock):
-                if rule.proviso is None or rule.proviso.holds(self.home):
-                    return index, rule
-                self._put(index, rule.with_progress(since=None))
-        return None
-
-    def _reached(self) -> list[tuple[int, Rule]]:
-        """The (index, rule) pairs of the rules whose time has been reached."""
-        clock = self.home.clock
-        if min(self.times) > clock:
-            return []
-        places = enumerate(zip(self.times, self.rules))
-        return [(index, rule) for index, (time, rule) in places if time <= clock and rule is not None]
-
-    def _observe(self) -> None:
-        """Record for every rule whether its condition holds now. This is done for all rules before any acts."""
-        clock = self.home.clock
-        for index, condition in self.readers.items():
-            rule = self.rules[index]
-            if rule is not None and (holds := condition.holds(self.home)) != rule.held:
-                begins = holds and not rule.timed and rule.fired != clock
-                self._put(index, rule.with_progress(held=holds, since=clock if begins else None))
-
-    def _put(self, index: int, rule: Rule | None) -> None:
-        self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
-        if rule is None:
-            self.readers.pop(index, None)
-
-    def _act(self, index: int, rule: Rule) -> Fired:
-        """Make the calls of the rule at an index, up to the first that is refused."""
-        home, refused = self.home, None
-        wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
-        rooms = {wiring.room_of[did] for did in dids}
-        self._put(index, rule.after_time(home.clock, fired=home.clock))
-        if home.air is not None:
-            _write_readings(
-                home, home.air, rooms, [reading for did in dids for reading in wiring.readings_of[did]]
-            )  # service code may read sensors
-        for action in rule.actions:
-            try:
-                call_service(home, action.did, action.service, (), dict(action.arguments))
-            except Refused as error:
-                refused = str(error)
-                break
-        if home.air is not None:
-            update_air(home, rooms)
-        return Fired(rule.id, home.clock, refused)
-
-
-# Air, sensors, counters
-
-
-def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
-    """Bring the air of rooms up to date with their devices. Returns the air of all rooms, in the order of the plan.
-
-    `rooms` are the indices of the rooms to update, by default all. The first call creates the air from the room's state.
-    """
-    wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
-    if home.air is None:
-        states = [(room, room.inputs(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
-        home.air = [
-            Air(clock, warm, humid, air_goal(room.shell, bias, outdoors, devices), devices, bias, room.shell)
-            for (room, devices, (warm, humid)), bias in zip(states, home.plan.bias)
-        ]
-    elif home.air_stale:
-        for index in range(len(home.air)) if rooms is None else rooms:
-            home.air[index] = _current(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
-    return home.air
-
-
-def _current(home: HomeState, air: Air) -> Air:
-    """The air of a room after all weather changes between `air.since` and the clock."""
-    moments = home.plan.wiring.moments
-    first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
-    return air.through(home.plan.forecast[first:last]) if first < last else air
-
-
 def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) -> None:
     """Move clock, weather, air, sensors and counters to the moment `to` (s).
 
     Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
     """
-    _count(home, to - home.clock)
+    count(home, to - home.clock)
     home.clock = to
-    if weather := _weather_at(home, to):
+    if weather := weather_at(home, to):
         for slot, value in enumerate(weather):
             home.set(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
     if to == end:
-        _write_readings(home, air, range(len(air)), home.plan.wiring.readings)
+        write_readings(home, air, range(len(air)), home.plan.wiring.readings)
     else:
         turned = {watch.room for watch in watches.readings} if weather else set()
         seen = [w.reading for w in watches.readings if w.at == to or (weather and w.reading.quantity == LIGHT)]
-        _write_readings(home, air, turned, seen)
-
-
-def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readings: Iterable[AirReading]) -> None:
-    """Bring the air of these rooms up to date, then write these readings to their slots."""
-    for room in rooms:
-        air[room] = _current(home, air[room])
-    for reading in readings:
-        home.set(reading.slot, reading.at(air, home.clock))
-    _follow(home)
-
-
-def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
-    """The weather that begins at exactly this second; None if there is no change."""
-    index = bisect_right(home.plan.wiring.moments, clock) - 1
-    return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
-
-
-def _count(home: HomeState, seconds: int) -> None:
-    """Let counters grow and attributes move for `seconds`. A counter is 0 while its condition does not hold."""
-    for counter in home.plan.wiring.counters:
-        home.set(counter.slot, counter.after(home.values, seconds))
-    for mover in home.plan.wiring.movers:
-        home.set(mover.slot, mover.after(home.values, home.clock, seconds))
-    _follow(home)
-
-
-def _follow(home: HomeState) -> None:
-    """Give derived attributes the values that follow from the others."""
-    for follower in home.plan.wiring.followers:
-        home.set(follower.slot, follower.value(home.values))
+        write_readings(home, air, turned, seen)
 
 
 # The next event
@@ -308,10 +150,11 @@ class Watches(NamedTuple):
     movers: list[tuple[Mover, Numbers]]
 
 
-def _watches(home: HomeState) -> Watches:
+def _watches(home: HomeState, rules: Iterable[Rule]) -> Watches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
-    for rule in home.rules:
+    for rule in rules:
+        numbers |= dict.fromkeys(rule.watched if rule.enabled else ())
         for condition in (rule.condition, rule.proviso) if rule.enabled else ():
             for slot, thresholds in condition.thresholds.items() if condition is not None else ():
                 numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)

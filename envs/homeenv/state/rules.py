@@ -1,31 +1,36 @@
 """Rules (automations): what a home does by itself, when it does so, and the progress of each rule (SMH-Bench TC4).
 
-A rule has one of three triggers:
+A rule has one of four triggers:
 - a cron line: the rule acts at each of its times;
 - one moment (`at`): the rule acts once and is then deleted;
-- a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds.
+- a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds;
+- a change of what it watches: the rule acts when that changes, and its conditions hold before (`before`) and after (`when`).
 
-A rule may combine a time with a condition. It then acts at that time if the condition holds. A rule that a condition
-triggers may have another one (`given`) that must hold when it acts, and whose beginning triggers nothing. `automation.py`
-makes rules, and `clock.py` runs them.
+A rule may combine a time with a condition. It then acts at that time if the condition holds. Any rule may have another one
+(`given`) that must hold when it acts, and whose beginning triggers nothing.
+
+What a rule does are calls, or steps (`program.py`), which may wait. A rule that waits leaves rules of its run behind, which
+go on with it and are then deleted. `automation.py` makes rules, `clock.py` and `agenda.py` run them.
 
 Invariants:
 - A rule is immutable. Progress makes a new `Rule` object.
 - A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
 - State keys hash the `repr` of rules: the names of `Rule`, `Action` and their fields are part of every stored key. Keys are
-  older than `given`, so a rule without it does not show it.
+  older than the fields from `given` on, so a rule does not show those that are as they are by default.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from envs.homeenv.plan.conditions import Condition
 from envs.homeenv.values.cron import next_time
 
 NEVER = 1 << 62  # seconds
+LATER = frozenset("given watch before last steps most restart of run start".split())  # fields that old keys do not know
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,26 @@ class Action:
         return {"did": self.did, "locator": self.service, "arguments": dict(self.arguments)}
 
 
+class Instruction(Protocol):
+    """A part of a rule's program (`program.py`)."""
+
+    @property
+    def reads(self) -> tuple[Condition | None, ...]:
+        """What it depends on."""
+
+
 @dataclass(frozen=True)
 class Rule:
-    """What to do (`actions`), when to do it (`cron`, `at`, `when`, `hold`), and the progress of the rule.
+    """What to do (`actions`, `steps`), when to do it (`cron`, `at`, `when`, `hold`, `watch`), and the progress of the rule.
 
-    `when` is the text of the condition, and `condition` is its compiled form. `given` is the text of what must hold when a
-    rule acts whose condition has triggered it, and `proviso` is its compiled form. Four fields are progress: `held` (whether
-    the condition held when it was last evaluated), `since` (when it became true), `due` (the next time by cron or `at`)
-    and `fired` (when the rule last acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
+    `when`, `given`, `before`, `watch` and `steps` are texts; `condition`, `proviso`, `earlier`, `watched` (slots) and
+    `program` are their compiled forms. With `steps` (JSON), `actions` are the calls in them. `of` is the automation that a
+    rule is one trigger of; it has at most `most` runs at a time, or `restart` ends those before. `run` is the number of the
+    run that a rule goes on with, and `start` the place in its program.
+
+    Five fields are progress: `held` (whether the condition held when it was last evaluated), `last` (the watched values
+    then), `since` (when the rule was triggered), `due` (the next time by cron or `at`) and `fired` (when the rule last
+    acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
     """
 
     id: str
@@ -63,12 +80,24 @@ class Rule:
     since: int | None = None
     due: int | None = None
     fired: int | None = None
-    condition: Condition | None = field(default=None, compare=False, repr=False)
     given: str | None = None
+    watch: str | None = None
+    before: str | None = None
+    last: tuple[Any, ...] | None = None
+    steps: str | None = None
+    most: int | None = None
+    restart: bool = False
+    of: str | None = None
+    run: int | None = None
+    start: int = 0
+    condition: Condition | None = field(default=None, compare=False, repr=False)
     proviso: Condition | None = field(default=None, compare=False, repr=False)
+    earlier: Condition | None = field(default=None, compare=False, repr=False)
+    watched: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    program: tuple[Instruction, ...] = field(default=(), compare=False, repr=False)
 
     def __repr__(self) -> str:
-        told = (f.name for f in fields(self) if f.repr and (f.name != "given" or self.given is not None))
+        told = (f.name for f in fields(self) if f.repr and (f.name not in LATER or getattr(self, f.name) != f.default))
         return f"Rule({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
 
     @property
@@ -108,14 +137,30 @@ class Rule:
             return None
         return self.with_progress(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
 
+    @property
+    def triggers(self) -> frozenset[int]:
+        """The slots whose change may make the rule act."""
+        return frozenset(self.watched) | (self.condition.slots if self.condition is not None else frozenset())
+
+    @property
+    def reads(self) -> frozenset[int]:
+        """The slots on which it depends whether and how the rule acts."""
+        parts = [self.proviso, *(part for step in self.program for part in step.reads)]
+        return self.triggers.union(*(part.slots for part in parts if part is not None))
+
+    @property
+    def conditions(self) -> list[str]:
+        """What triggers the rule, but for `at`, as `make_rule` takes it."""
+        lines = (("time_cron", self.cron), ("changed", self.watch), ("before", self.before))
+        return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
+
     def describe(self) -> dict[str, Any]:
         """The rule as agents see it, as plain JSON data."""
-        times = [f"time_cron = {self.cron}"] if self.cron else []
-        times += [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
+        times = [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
         return {
             "id": self.id, "title": self.title, "enabled": self.enabled,
-            "conditions": times + ([self.when] if self.when else []),
+            "conditions": times + self.conditions,
             **({"only_if": self.given} if self.given else {}),
             **({"hold_seconds": self.hold} if self.hold else {}),
-            "actions": [action.describe() for action in self.actions],
+            "actions": json.loads(self.steps) if self.steps else [action.describe() for action in self.actions],
         }  # fmt: skip

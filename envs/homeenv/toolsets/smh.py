@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from envs.homeenv.automation import LONGEST_WAIT, make_rule, put_rule, refuse_never
+from envs.homeenv.automation import make_rule, put_rule, refuse_never
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.interface import Argument
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.state.rules import Rule
+from envs.homeenv.steps import LONGEST_WAIT
 from envs.homeenv.tools import READS, Hints, Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.values.audit import Refused
@@ -111,7 +112,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     """
     index, old = _rule(home, arguments["id"])
     delay, hold = arguments.get("delay_seconds"), old.hold
-    kept = [f"time_cron = {old.cron}"] if old.cron else []
+    kept = [text for text in old.conditions if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
         delay = old.at - home.clock
     elif delay is not None or "conditions" in arguments:  # a new time or condition ends the old hold
@@ -122,12 +123,15 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     rule = make_rule(
         home,
         arguments.get("conditions", kept),
-        arguments.get("actions", [action.describe() for action in old.actions]),
+        arguments.get("actions", old.describe()["actions"]),
         arguments.get("title", old.title),
         delay,
         arguments.get("hold_seconds", hold),
         id=old.id,
         given=given,
+        of=old.of,
+        most=old.most,
+        restart=old.restart,
     )
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
     if rule.enabled or rule.cron != old.cron:

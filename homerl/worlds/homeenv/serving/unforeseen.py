@@ -55,8 +55,8 @@ def unforeseen(home: Home, dids: Iterable[str], members: Links, guarded: Callabl
 
 def _paths(home: Home) -> Iterator[Path]:
     for rule in home.rules:
-        if rule.enabled and rule.condition is not None:
-            reads = frozenset(home.plan.slots[slot].owner for slot in rule.condition.slots)
+        if rule.enabled and rule.triggers:
+            reads = frozenset(home.plan.slots[slot].owner for slot in rule.triggers)
             yield Path(reads, frozenset(action.did for action in rule.actions), followed=True)
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
         yield Path(frozenset(one.reads), frozenset(one.acts), followed=False)

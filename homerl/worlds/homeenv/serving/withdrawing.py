@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from envs.homeenv.automation import compiled
 from envs.homeenv.home import Home
-from envs.homeenv.plan.conditions import Condition, compile_condition
 from envs.homeenv.plan.origin import Origin, Unfollowed
 from envs.homeenv.plan.plan import Plan
 from envs.homeenv.state.rules import Rule
@@ -30,9 +30,7 @@ def without(home: Home, gone: Collection[str]) -> Home:
         origin=old.origin and _origin(old.origin, lost, gone, old),
     )
     fresh = Home(plan, [home.get(slot.owner, slot.path) for slot in plan.slots], home.clock)
-    fresh.rules = tuple(
-        replace(rule, condition=_compiled(rule.when, plan), proviso=_compiled(rule.given, plan)) for rule in kept
-    )
+    fresh.rules = tuple(compiled(rule, plan) for rule in kept)
     return fresh
 
 
@@ -49,12 +47,7 @@ def _origin(origin: Origin, lost: list[Rule], gone: Collection[str], plan: Plan)
 
 def _reads(rule: Rule, plan: Plan) -> dict[str, None]:
     """The devices on which it depends whether a rule acts."""
-    slots = sorted({slot for one in (rule.condition, rule.proviso) if one for slot in one.slots})
-    return dict.fromkeys(owner for slot in slots if (owner := plan.slots[slot].owner) in plan.by_did)
-
-
-def _compiled(text: str | None, plan: Plan) -> Condition | None:
-    return compile_condition(text, plan) if text else None
+    return dict.fromkeys(owner for slot in sorted(rule.reads) if (owner := plan.slots[slot].owner) in plan.by_did)
 
 
 def _acts(rule: Rule) -> Iterator[str]:
