@@ -10,7 +10,7 @@ from typing import Any
 
 from envs.homeenv.plan.conditions import Condition, ConditionError, compile_condition
 from envs.homeenv.plan.plan import Plan
-from envs.homeenv.state.program import MOST_STEPS, Call, Delay, Jump, Wait
+from envs.homeenv.state.program import MOST_STEPS, Call, Delay, Jump, Switch, Wait
 from envs.homeenv.state.rules import Action, Instruction, Rule
 from envs.homeenv.state.state import bound
 from envs.homeenv.values.audit import Refused
@@ -20,7 +20,7 @@ LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
 END = -1  # stands for the end of a list of steps, or of all, until it is known
 FORMS = (  # the keys of a step
     {"did", "locator"}, {"if", "then"}, {"repeat", "do"}, {"while", "do"}, {"do", "until"}, {"only_if"}, {"stop"}, {"delay"},
-    {"wait"},
+    {"wait"}, {"switch"},
 )  # fmt: skip
 
 Trigger = Callable[[Any], Rule]
@@ -74,6 +74,8 @@ class _Writer:
             self._put(Delay(self._duration(step["delay"])))
         elif "wait" in step:
             self._wait(step)
+        elif "switch" in step:
+            self._put(Switch(tuple(map(str, step["switch"])), step.get("to")))
         else:
             self.made.append(lambda size: Jump(size))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from envs.documents import InputError
 from envs.homeenv.home_file import save_home
 from homerl.homeassistant import fixtures
-from homerl.homeassistant.automations import with_automations
+from homerl.homeassistant.automations.reading import with_automations
 from homerl.homeassistant.client import connect, token_from
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.importing import Imported, import_home

@@ -39,7 +39,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import MILD
 from envs.homeenv.plan.origin import Link, Origin
 from envs.homeenv.values.audit import Refused
-from homerl.homeassistant.automations import add_automations
+from homerl.homeassistant.automations.reading import add_automations
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.forms import Forms
 from homerl.homeassistant.generic import Note

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from homerl.homeassistant.automation_text import readable
+from homerl.homeassistant.automations.refers import known
+from homerl.homeassistant.automations.text import readable
 from homerl.homeassistant.listing import (
     ASSIST,
     AUTOMATIONS,
@@ -55,7 +56,8 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     domains = {name.partition(".")[0] for name in kept}
     forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
     sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
-    texts = {name: text and readable(text, forms, CODES, sealed) for name, text in _automations(old).items()}
+    refers = known(listing)
+    texts = {name: text and readable(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()}
     return listing.model_copy(
         update={
             "sources": old
@@ -130,8 +132,8 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _automations(sources: Mapping[str, Any]) -> dict[str, Any]:
     """The texts of all automations: what is done with an entity may set off one that nobody exposes."""
-    known = {row["entity_id"] for row in sources[STATES] if row["entity_id"].startswith("automation.")}
-    return {**dict.fromkeys(sorted(known)), **sources.get(AUTOMATIONS, {})}
+    told = {row["entity_id"] for row in sources[STATES] if row["entity_id"].startswith("automation.")}
+    return {**dict.fromkeys(sorted(told)), **sources.get(AUTOMATIONS, {})}
 
 
 def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:

@@ -122,8 +122,12 @@ def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
     """The value as the argument has it. Raises `Refused` for a text that is no such time."""
     if argument is None:
         return value
+    if argument.type == "str" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)  # Home Assistant makes texts of numbers, and a list of one
+    if argument.type == "list" and isinstance(value, str):
+        return [value]
     if argument.unit == "second" and isinstance(value, str):
-        if (duration := seconds(value)) is None:
+        if (duration := int(value) if value.isdecimal() else seconds(value)) is None:
             raise Refused("out_of_range", f"{argument.name} = '{value}' is no duration")
         return duration
     if argument.format and isinstance(value, str):

@@ -1,7 +1,8 @@
 """Conditions φ over a home, written as text: `device("1001").light.brightness > 60`.
 
 A condition refers to `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute, and to
-the clock: `clock.time` (seconds since midnight), `clock.weekday` (`"mon"`), `clock.day`, `clock.month`.
+the clock: `clock.time` (seconds since midnight), `clock.weekday` (`"mon"`), `clock.day`, `clock.month`, `clock.text`
+(`"06:30:00"`), `clock.moment` (`"2026-01-31 06:30:00"`).
 
 Invariants:
 - A condition compiles once against a plan, to a closure over the flat values.
@@ -35,6 +36,8 @@ CLOCK: dict[str, Closure] = {  # of a clock in seconds since the epoch (local ti
     "weekday": lambda values: _date(values).strftime("%a").lower(),
     "day": lambda values: _date(values).day,
     "month": lambda values: _date(values).month,
+    "text": lambda values: _date(values).strftime("%H:%M:%S"),
+    "moment": lambda values: _date(values).strftime("%Y-%m-%d %H:%M:%S"),
 }
 
 
@@ -110,7 +113,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
         nonlocal timed
         root, names = path_of(node)
         if isinstance(root, ast.Name) and root.id == "clock" and len(names) == 1 and names[0] in CLOCK:
-            timed, sizes[node] = True, Bound(0, 1)
+            timed, sizes[node] = True, Bound(0, 2)
             return CLOCK[names[0]]
         slot = _slot(node, plan)
         if slot is None:

@@ -14,7 +14,7 @@ from typing import Any
 from envs.homeenv.plan.conditions import Condition
 from envs.homeenv.plan.plan import LATEST
 from envs.homeenv.state.air import count, update_air, write_readings
-from envs.homeenv.state.program import MOST_STEPS, Call, Delay, Jump, Wait, worth
+from envs.homeenv.state.program import MOST_STEPS, Call, Delay, Jump, Switch, Wait, worth
 from envs.homeenv.state.rules import NEVER, Action, Rule
 from envs.homeenv.state.state import HomeState, call_service
 from envs.homeenv.values.audit import Refused
@@ -177,6 +177,8 @@ class Agenda:
                 case Call(action, told):
                     self._call(action, {name: _worked_out(value, home) for name, value in told})
                     count(home, 0)
+                case Switch():
+                    self._switch(step)
                 case Jump(to, unless):
                     at = to if unless is None or not unless.holds(home) else at
                 case Delay(seconds):
@@ -185,6 +187,14 @@ class Agenda:
                 case Wait() if step.until is None or not step.until.holds(home):
                     self._wait(rule, run, at, step)
                     return
+
+    def _switch(self, step: Switch) -> None:
+        """Enable or disable automations; the runs of one that is disabled end."""
+        for place, rule in enumerate(self.rules):
+            if rule is not None and (rule.of or rule.id) in step.ids:
+                enabled = step.to if step.to is not None else not rule.enabled
+                self._put(place, None if rule.run is not None and not enabled else rule.with_progress(enabled=enabled))
+        self._read()
 
     @staticmethod
     def _ends(rule: Rule, other: Rule) -> bool:

@@ -8,6 +8,8 @@ Steps are JSON, one of these forms each:
 - `{wait, timeout, stop}`: `wait` is a condition, or a list of triggers `{conditions, hold}`, one of which must come. After
   `timeout` seconds, if there is one, all ends (`stop`), or the steps go on.
 
+- `{switch, to}`: automations by id are enabled, disabled (and their runs end), or, where `to` is null, the other.
+
 Invariants: an instruction never changes; a jump leads to an instruction or to the end of the program.
 """
 
@@ -73,6 +75,15 @@ class Wait:
     def reads(self) -> tuple[Condition | None, ...]:
         """What it depends on."""
         return (self.until, *(one.condition for one in self.triggers))
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Enable or disable automations; without `to`, the other of both."""
+
+    ids: tuple[str, ...]
+    to: bool | None
+    reads: tuple[Condition, ...] = ()
 
 
 def worth(value: int | Condition, values: list[Any], clock: int) -> float:

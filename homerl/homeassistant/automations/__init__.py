@@ -1,0 +1,1 @@
+"""Automations of people, read and made rules of a home."""

@@ -1,0 +1,196 @@
+"""Automations of a Home Assistant as automations of the home; scripts and scenes are devices that the home can call.
+
+Their keys are those of `text.py`. Each trigger becomes a rule of its own, with what the automation does when it is that one.
+
+An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
+is not taken, or that reaches beyond the home, whose change makes it act and on what.
+
+What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens.
+
+Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
+unreadable; for each automation that is not taken, a note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from envs.homeenv.automation import recorded_rule
+from envs.homeenv.home import Home
+from envs.homeenv.plan.origin import Hidden, Unfollowed
+from envs.homeenv.state.rules import Rule
+from envs.homeenv.values.audit import Refused
+from homerl.homeassistant.automations.actions import Step, Writer, define, waits
+from homerl.homeassistant.automations.conditions import Scope, listed
+from homerl.homeassistant.automations.states import HomeFacts
+from homerl.homeassistant.automations.templates import Unread, every_of
+from homerl.homeassistant.automations.text import HIDDEN, NESTED, NESTING, readable
+from homerl.homeassistant.automations.triggers import Trigger, triggers_of
+from homerl.homeassistant.client import Client
+from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.generic import Note
+from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
+from homerl.homeassistant.privacy import CODES
+
+MODES = ("single", "restart", "queued", "parallel")
+MOST = 10  # runs at a time of an automation that admits several and does not say how many
+
+
+async def with_automations(client: Client, listing: Listing) -> Listing:
+    """The listing with the texts of its automations, as far as the token may read them."""
+    texts: dict[str, Any] = {}
+    for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
+        if entity.startswith("automation."):
+            try:
+                texts[entity] = (await client.call(AUTOMATIONS, entity_id=entity)).get("config")
+            except HomeAssistantError as error:
+                if error.code is None:
+                    raise
+                texts[entity] = None
+    return listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: texts}})
+
+
+def add_automations(home: Home, listing: Listing) -> list[Note]:
+    """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
+    notes: list[Note] = []
+    hidden: list[Hidden] = []
+    unfollowed: list[Unfollowed] = []
+    states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
+    for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
+        if text is None:
+            notes.append(Note(entity, "automation", "its text could not be read: give an administrator's token"))
+            continue
+        kept = readable(text, listing.sources[FORMS], CODES)
+        try:
+            taken = read_automation(home, entity, kept)
+            rules = tuple(recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
+        except (Unread, Refused) as reason:
+            notes.append(Note(entity, "automation", reason.message if isinstance(reason, Refused) else str(reason)))
+            unfollowed += _unfollowed(home, entity, kept)
+            continue
+        unfollowed += _beyond(home, entity, taken.outside, rules)
+        if entity in states:
+            home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
+        else:
+            hidden += taken.rules
+    if home.plan.origin is not None:
+        origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
+        home.plan = replace(home.plan, origin=origin)
+    return notes
+
+
+def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
+    """What is known of an automation that was not taken, if a device here makes it act."""
+    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
+    triggers = _triggers(listed(parts, "triggers", "trigger"))
+    reads = dict.fromkeys(did for one in triggers for text in _texts(one) if (did := text.lower()) in home.plan.by_did)
+    acts = dict.fromkeys(did for one in listed(parts, "actions", "action") for did in _acts(one))
+    if reads and acts:
+        yield Unfollowed(id=id, reads=tuple(reads), acts=tuple(acts))
+
+
+def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
+    """The triggers of a list, and those that they hold."""
+    for one in texts:
+        if isinstance(one, Mapping):
+            yield one
+            yield from _triggers(listed(one, NESTED))
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """All texts of a part. A trigger names entities in several places: a time or a bound may be the state of a helper."""
+    if isinstance(part, str):
+        yield part
+    held = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    yield from (text for one in held for text in _texts(one))
+
+
+def _acts(action: Any) -> Iterator[str]:
+    """What an action, or one within it, acts on: entities, or, where it names none, its service, or their kind."""
+    if isinstance(action, list):
+        yield from (found for one in action for found in _acts(one))
+    if not isinstance(action, Mapping):
+        return
+    service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
+    if service is not None:
+        yield from _entities(action) or ([service] if service != HIDDEN else [])
+    yield from (one for one in listed(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
+    yield from (found for key in NESTING for found in _acts(action.get(key)))
+
+
+def _entities(part: Mapping[str, Any]) -> list[str]:
+    """The entities that an action names."""
+    places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
+    named = [one for place in (part, *places) for one in listed(place, "entity_id")]
+    return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+
+
+def _beyond(home: Home, id: str, outside: tuple[str, ...], rules: tuple[Rule, ...]) -> Iterator[Unfollowed]:
+    """What an automation that was taken reaches beyond the home, if a device here makes it act."""
+    owners = (home.plan.slots[slot].owner for rule in rules for slot in sorted(rule.triggers))
+    reads = dict.fromkeys(owner for owner in owners if owner in home.plan.by_did)
+    if reads and outside:
+        yield Unfollowed(id=id, reads=tuple(reads), acts=outside)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An automation that was read: its rules, and the services that it calls beyond the home."""
+
+    rules: tuple[Hidden, ...]
+    outside: tuple[str, ...]
+
+
+def read_automation(home: Home, entity: str, text: Any) -> Taken:
+    """The rules of an automation: one for each way in which a trigger comes. Raises `Unread` or `Refused`."""
+    if not isinstance(text, Mapping):
+        raise Unread("its text is none of an automation")
+    if (key := next((key for key, value in text.items() if value == HIDDEN), None)) is not None:
+        raise Unread(f"it has '{key}', which is not known here")
+    facts = HomeFacts(home, text.get("sun") or {})
+    scope = Scope(facts)
+    define(scope, text.get("variables"))
+    triggers = triggers_of(scope, listed(text, "triggers", "trigger"))
+    made = [_rule(facts, text, trigger) for trigger in triggers]
+    if not triggers:  # it is read all the same, so that what is taken is taken as a whole
+        _rule(facts, text, Trigger(()))
+    found = [(trigger, given, steps) for trigger, (given, steps, _) in zip(triggers, made) if given is not None and steps]
+    runs = _runs(entity, text, any(waits(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
+    rules = tuple(
+        Hidden(
+            id=entity if len(found) == 1 else f"{entity}.{number}", conditions=trigger.conditions, hold=trigger.hold,
+            given=(*trigger.given, *given), actions=tuple(steps), runs=runs,
+        )
+        for number, (trigger, given, steps) in enumerate(found, 1)
+    )  # fmt: skip
+    return Taken(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
+
+
+def _rule(
+    facts: HomeFacts, text: Mapping[str, Any], trigger: Trigger
+) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
+    """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
+    scope = Scope(facts, trigger.ids, dict(trigger.names))
+    define(scope, text.get("variables"))
+    tests = [scope.test(one) for one in listed(text, "conditions", "condition")]
+    writer = Writer(scope)
+    steps = writer.steps(listed(text, "actions", "action"))
+    given = None if every_of(tests) is False else tuple(test for test in tests if isinstance(test, str))
+    return given, steps, writer.outside
+
+
+def _runs(entity: str, text: Mapping[str, Any], waits: bool) -> dict[str, Any]:
+    """How many runs an automation admits, which matters if it may wait."""
+    mode = text.get("mode") or "single"
+    if mode not in MODES:
+        raise Unread(f"it has the mode '{mode}', which is not known here")
+    if not waits:
+        return {}
+    if mode == "queued":
+        raise Unread("it queues its runs, and waits in them")
+    most = text.get("max") or MOST
+    if not isinstance(most, int):
+        raise Unread(f"it has '{most}' runs at most")
+    return {"of": entity, "most": 1 if mode == "single" else most, **({"restart": True} if mode == "restart" else {})}
