@@ -70,10 +70,10 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {  # by domain: a state, and what
 NUMERIC = ("numeric_state", "device")
 UNIT = {"unit_of_measurement": "W", "state_class": "measurement"}
 DOMAINS = frozenset(
-    "alarm_control_panel automation binary_sensor button calendar camera climate counter cover device_tracker event fan group "
-    "humidifier input_boolean input_button input_datetime input_number input_select input_text light lock media_player number "
-    "person remote scene schedule script select sensor siren sun switch timer update vacuum valve water_heater weather zone "
-    "lawn_mower text".split()
+    "alarm_control_panel automation binary_sensor button calendar camera climate counter cover device_tracker event fan "
+    "group humidifier input_boolean input_button input_datetime input_number input_select input_text lawn_mower light lock "
+    "media_player number person remote scene schedule script select sensor siren sun switch text timer update vacuum valve "
+    "water_heater weather zone".split()
 )
 
 

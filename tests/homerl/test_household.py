@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from envs.homeenv.steps import checked_action
 from envs.homeenv.home_file import home_from_json, save_home
 from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.steps import checked_action
 from envs.homeenv.values.audit import Refused
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.homeassistant.translation import to_homeassistant

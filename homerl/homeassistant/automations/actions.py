@@ -158,15 +158,16 @@ class Writer:
         elif isinstance(told, Mapping) and any(isinstance(one, str) and "{" in one for one in told.values()):
             parts = [self._seconds(self.scope.value(str(one)) if isinstance(one, str) else one, UNITS[key])
                      for key, one in told.items() if key in UNITS]  # fmt: skip
-            seconds = " + ".join(f"({part})" for part in parts)
+            seconds = " + ".join(f"({part})" for part in parts) if any(isinstance(one, str) for one in parts) else sum(parts)
         else:
             seconds = duration(told)
         self._pass()
         return [{"delay": seconds}]
 
-    def _seconds(self, value: Any, unit: float) -> Any:
-        if isinstance(value, str) and ":" in value:
-            return duration(value)
+    def _seconds(self, value: Any, unit: float) -> int | str:
+        """What a part of a delay comes to: seconds, or the expression of them."""
+        if not isinstance(value, Told):
+            return duration(value) if unit == 1 else round(float(value) * unit)
         return f"{number(value, self.scope.facts)} * {unit}"
 
     def _timeout(self, text: Mapping[str, Any]) -> Step:
@@ -250,6 +251,7 @@ class Writer:
             raise Unread(f"an action calls {service}, which is not known here")
         ids = [id for told in named[0] for id in self._entities(str(told), service)]
         shown = [{"did": id, "locator": name, "arguments": {}} for id in ids if id in self.home.plan.by_did]
+        self.outside += [id for id in ids if id not in self.home.plan.by_did]  # guards know what it may do
         self._pass()
         return [*shown, {"switch": ids, "to": {"turn_on": True, "turn_off": False}.get(name)}]
 

@@ -20,6 +20,7 @@ from homerl.homeassistant.times import seconds
 from homerl.homeassistant.translation import domain_of, link_of
 
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 HOME = "home"  # the only place of a person that an import keeps
 TEXTS = ("str", "enum")  # types of states that are here what they are there
 DURATION = "second"  # the unit of what may be a text there, such as `0:05:00`
@@ -42,6 +43,8 @@ class HomeFacts:
         if not states:
             return f"({' or '.join(dead)})"
         if self.slot(entity, "state").type not in TEXTS:
+            if dead and not any(NUMBER.fullmatch(str(one)) for one in states):
+                return f"({' or '.join(dead)})"  # a number is never any other word
             raise Unread(f"the state of {entity} is compared as a text, and here it is a number")
         self._be_known(entity, states)
         parts = [*dead, f"device({json.dumps(entity)}).state in {_tuple(states)}"]
@@ -163,7 +166,7 @@ class HomeFacts:
     def _bound(self, value: Any) -> Any:
         if isinstance(value, str) and ENTITY.fullmatch(value):
             return self.number(value, None)
-        if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?", value):
+        if isinstance(value, str) and NUMBER.fullmatch(value):
             return float(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise Unread(f"a bound is '{value}', which is no number")

@@ -287,6 +287,8 @@ class Reader:
             case nodes.Filter(node=inner, name=name, args=args, kwargs=kwargs) if inner is not None:
                 named = {one.key: self.value(one.value) for one in kwargs}
                 return self._filter(name, self.value(inner), [self.value(one) for one in args], named)
+            case nodes.Test(node=inner, name="defined"):
+                return self.value(inner) is not None  # what is not known raises
             case nodes.Getattr(node=inner, attr=name):
                 return self._attribute(inner, name)
             case nodes.Getitem(node=inner, arg=nodes.Const(value=str() as name)):
@@ -373,6 +375,8 @@ class Reader:
             return told if isinstance(value, Told) else (int if name == "int" else float)(_const_number(text))
         if name == "round" and not named and all(isinstance(one, int) for one in args[:1]) and len(args) < 2:
             return Told("number", f"round({number(value, self.facts)}{''.join(f', {one}' for one in args)})")
+        if name in ("min", "max") and isinstance(value, list) and value and not args:
+            return Told("number", f"{name}({', '.join(number(one, self.facts) for one in value)})")
         if name == "abs":
             return Told("number", f"abs({number(value, self.facts)})")
         if name == "bool":

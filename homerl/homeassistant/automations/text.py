@@ -36,6 +36,7 @@ TRIGGERS = {  # by kind of trigger, the keys that are read
     "zone": ("entity_id", "zone", "event"),
     "device": (*ACTED, "for", "to", "from", "subtype", "device_id"),
 }
+STATES = ("to", "from", "not_to", "not_from")
 OUTER = frozenset(  # kinds of triggers by what comes from outside of the home
     "mqtt webhook tag homeassistant conversation calendar geo_location persistent_notification".split()
 )
@@ -113,10 +114,10 @@ def hidden_key(part: Any, key: str = "") -> str | None:
 
 
 def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
-    """A part with its known keys. What is null, and `enabled: true`, says nothing."""
+    """A part with its known keys. What is null says nothing, but for a state, and so does `enabled: true`."""
     if not isinstance(text, Mapping):
         return HIDDEN
-    said = {key: value for key, value in text.items() if value is not None and key not in idle}
+    said = {key: value for key, value in text.items() if (value is not None or key in STATES) and key not in idle}
     if said.get("enabled") is True:
         del said["enabled"]
     return {key: known[key](value) if key in known else HIDDEN for key, value in said.items()}

@@ -17,6 +17,8 @@ NAME, LAMP = "automation.hall_light_at_the_door", "light.ceiling_lights"
 COLD, GUESTS, MODE = "sensor.outside_temperature", "input_boolean.guest_mode", "input_select.house_mode"
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
 MOTION = {"trigger": "state", "entity_id": GUESTS, "to": "on"}
+HUMIDITY = "input_number.target_humidity"
+WET = {"trigger": "numeric_state", "entity_id": HUMIDITY}
 CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
 
 
@@ -108,6 +110,81 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on")],
         1,
     ),
+    "a change from a state": ({"triggers": [MOTION | {"from": "unavailable"}]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], 3),
+    "a change from a state to any": ({"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "any change": ({"triggers": [{"trigger": "state", "entity_id": MODE}]}, [(MODE, "state", "Away")], 1),
+    "a change of an attribute": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump"}]},
+        [("climate.heatpump", "temperature", 22.0)], 1),
+    "which is none of the state": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump", "to": None}]},
+        [("climate.heatpump", "temperature", 22.0)], None),
+    "not from and not to": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE, "not_from": ["Home"], "not_to": "Night"}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Night"), (MODE, "state", "Home")], 3),
+    "several entities": ({"triggers": [MOTION | {"entity_id": ["switch.ac", GUESTS]}]}, [(GUESTS, "state", "on")], 1),
+    "a name of the trigger": (
+        {"triggers": [MOTION | {"id": "guests"}, state(MODE, "Away", id="mode")],
+         "actions": [{"choose": [{"conditions": [{"condition": "trigger", "id": "mode"}], "sequence": [OFF]}]}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "the number of a trigger": (
+        {"triggers": [MOTION, state(MODE, "Away")], "conditions": [{"condition": "trigger", "id": ["1", "7"]}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a bound of a helper": ({"triggers": [WET | {"entity_id": "counter.visitors", "above": HUMIDITY}]},
+        [(HUMIDITY, "state", 35.0), ("counter.visitors", "state", 35), ("counter.visitors", "state", 36)], 3),
+    "a number of a template": (
+        {"triggers": [number(below=5, value_template="{{ state.state | float - 10 }}")]}, [(COLD, "state", 14.0)], 1),
+    "a template": ({"triggers": [{"trigger": "template", "value_template":
+        "{% set wet = states('input_number.target_humidity') | float(20) > 70 %}"
+        "{{ wet and is_state('input_boolean.guest_mode', ['on', 'x']) }}"}]},
+        [(HUMIDITY, "state", 71.0), (GUESTS, "state", "on")], 2),
+    "templates of a condition": (
+        {"conditions": ["{{ trigger.to_state.state == 'on' and trigger.from_state is defined }}"],
+         "triggers": [MOTION | {"from": "off"}]}, [(GUESTS, "state", "on")], 1),
+    "a condition by time": ({"conditions": [{"condition": "time", "after": "23:00", "before": "22:59"}]},
+        [(GUESTS, "state", "on")], 1),
+    "which is not now": ({"conditions": [{"condition": "time", "before": "00:00:00", "after": "23:59:59"}]},
+        [(GUESTS, "state", "on")], None),
+    "any of several": (
+        {"conditions": [where(MODE, "on") | {"entity_id": [MODE, GUESTS], "match": "any"}]},
+        [(GUESTS, "state", "on")], 1),
+    "a device of the editor": (
+        {"triggers": [{"trigger": "device", "domain": "input_boolean", "type": "turned_on", "device_id": "x",
+                       "entity_id": GUESTS}],
+         "actions": [{"domain": "light", "type": "turn_off", "device_id": "x", "entity_id": LAMP}]},
+        [(GUESTS, "state", "on")], 1),
+    "what is outside changes nothing": (
+        {"actions": [{"action": "notify.phone", "data": {"message": "{{ x | random }}"}},
+                     {"event": "A", "event_data": {"b": "{{ c }}"}}, {"action": "mqtt.publish", "data": {"topic": "a"}}, OFF]}, [(GUESTS, "state", "on")], 1),
+    "a delay": ({"actions": [{"delay": {"seconds": 2}}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Home"), (MODE, "state", "Away")], 2),
+    "a delay of a template": ({"actions": [{"delay": {"seconds": "{{ states('counter.visitors') | int + 1 }}"}}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 1),
+    "an automation that begins anew": (
+        {"mode": "restart", "triggers": [MOTION, state(MODE, "Away")], "actions": [{"delay": 2}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 3.0)], 3),
+    "one that does not": (
+        {"triggers": [MOTION, state(MODE, "Away")], "actions": [{"delay": 2}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 3.0)], 2),
+    "a wait for a trigger": (
+        {"actions": [{"wait_for_trigger": [state(MODE, "Away")], "timeout": 9, "continue_on_timeout": False}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a wait that is over": ({"actions": [{"wait_template": "{{ is_state('input_select.house_mode', 'Home') }}"}, OFF]},
+        [(GUESTS, "state", "on")], 1),
+    "if and else": ({"actions": [{"if": [where(MODE, "Away")], "then": [], "else": [OFF]}]}, [(GUESTS, "state", "on")], 1),
+    "a condition among the actions": ({"actions": [where(MODE, "Away"), OFF]}, [(GUESTS, "state", "on")], None),
+    "in a branch it ends the branch": (
+        {"actions": [{"if": [where(GUESTS, "on")], "then": [where(MODE, "Away")]}, OFF]}, [(GUESTS, "state", "on")], 1),
+    "an end": ({"actions": [{"stop": "enough"}, OFF]}, [(GUESTS, "state", "on")], None),
+    "repeats": (
+        {"actions": [{"repeat": {"count": 3, "sequence": [{"action": "light.toggle", "target": {"entity_id": LAMP}}]}}]},
+        [(GUESTS, "state", "on")], 1),
+    "variables": (
+        {"variables": {"lamp": LAMP, "wet": "{{ states('input_number.target_humidity') | float > 70 }}"},
+         "conditions": ["{{ wet }}"], "actions": [{"action": "light.turn_off", "target": {"entity_id": "{{ lamp }}"}}]},
+        [(GUESTS, "state", "on"), (HUMIDITY, "state", 71.0), (GUESTS, "state", "off"), (GUESTS, "state", "on")], 4),
+    "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "living_room"}}]},
+        [(GUESTS, "state", "on")], 1),
     "an entity that is named twice is called once": (
         {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
     ),
@@ -167,6 +244,18 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "an entity in two places": ({"actions": [OFF | {"data": {"entity_id": "light.bed_light"}}]}, "in several places"),
     "all entities": ({"actions": [{"action": "light.turn_off", "target": {"entity_id": "all"}}]}, "no device"),
     "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "barn"}}]}, "'area_id'"),
+    "what was before": (
+        {
+            "variables": {"was": "{{ states('input_select.house_mode') }}"},
+            "actions": [{"delay": 1}, {"if": "{{ was == 'Home' }}", "then": [OFF]}],
+        },
+        "before something was changed",
+    ),
+    "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
+    "an endless loop": ({"actions": [{"repeat": {"while": [where(MODE, "Home")], "sequence": [OFF]}}]}, "without a wait"),
+    "runs that queue": ({"mode": "queued", "actions": [{"delay": 1}, OFF]}, "queues"),
+    "an event of the home": ({"triggers": [{"trigger": "event", "event_type": "state_changed"}]}, "'event'"),
+    "a pause of a state": ({"triggers": [{"trigger": "state", "entity_id": GUESTS, "for": 5}]}, "'for'"),
     "a blueprint": ({"use_blueprint": {"path": "a.yaml"}, "triggers": None, "actions": None}, "use_blueprint"),
 }
 

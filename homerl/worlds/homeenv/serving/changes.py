@@ -78,9 +78,11 @@ def later_of(before: Home, after: Home) -> Later:
         if (slot := plan.slots[one.slot]).owner in driven and (one.slot, one.after) not in now.items()
     )
     changed = {change.did for change in changes}
+    waiting = {rule.of for rule in with_calls.rules if rule.run is not None}
     actions = tuple(
         Made(action.did, action.service, dict(action.arguments))
         for rule in stirred
+        if rule.steps is None or rule.of in waiting  # else the changes tell which of its steps it took
         for seen in [_seen(_course(with_calls, rule), before.clock, at_once, changed)]
         for action in rule.actions
         if action.did not in seen
