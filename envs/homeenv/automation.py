@@ -75,7 +75,9 @@ def make_rule(
         hold=seconds_of("hold_seconds", hold),
         given=_joined(later),
         steps=None if plain else json.dumps(steps, ensure_ascii=False),
-        **{key: found[0] if found else None for key, found in said.items()},
+        cron=next(iter(said["cron"]), None),
+        watch=next(iter(said["watch"]), None),
+        before=next(iter(said["before"]), None),
         **runs,
     )
     rule = compiled(rule, home.plan)

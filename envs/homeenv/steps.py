@@ -146,10 +146,10 @@ def checked_action(plan: Plan, action: Mapping[str, Any], told: Sequence[str] = 
         raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")
     compiled = plan.services[did, locator][0]
     if told:
-        known = {one.name: one for one in compiled.service.arguments}
-        if unknown := {*told, *arguments} - known.keys():
+        taken = {one.name: one for one in compiled.service.arguments}
+        if unknown := {*told, *arguments} - taken.keys():
             raise Refused("unknown_argument", f"{locator} has no argument {quoted(min(unknown))}")
-        return Action(did, locator, tuple((key, known[key].check(value, key)) for key, value in arguments.items()))
+        return Action(did, locator, tuple((key, taken[key].check(value, key)) for key, value in arguments.items()))
     given = bound(plan, compiled, (), arguments)
     return Action(did, locator, tuple((key, given[key]) for key in arguments))
 

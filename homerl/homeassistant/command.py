@@ -14,6 +14,7 @@ from homerl.homeassistant import fixtures
 from homerl.homeassistant.automations.reading import with_automations
 from homerl.homeassistant.client import connect, token_from
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.history import with_history
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import Listing
 from homerl.homeassistant.report import report_path, write_report
@@ -33,7 +34,7 @@ def fetched(source: str, variable: str) -> Listing:
 
 async def _asked(url: str, variable: str) -> Listing:
     async with connect(url, token_from(variable)) as client:
-        return await with_automations(client, await client.listing())
+        return await with_history(client, await with_automations(client, await client.listing()))
 
 
 def import_ha(source: str, out: Path, variable: str, everything: bool, save: Path | None) -> Imported:

@@ -27,6 +27,7 @@ PLAIN = (CONFIG, FLOORS, AREAS, LABELS, DEVICES, REGISTERED, EXPOSED, STATES, FO
 ENTRIES = "config/entity_registry/get_entries"  # by registered entity: its entry with aliases
 SERVICES = "get_services_for_target"  # by entity: the services that it supports
 AUTOMATIONS = "automation/config"  # by entity: an automation as its owner wrote it; None where it could not be read
+HISTORY = "history/states"  # by entity that moves: the states in which it was; empty where there is no history
 ASSIST = "conversation"  # the assistant to which entities are exposed
 ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")  # the id of an entity, where other texts may stand too
 
@@ -71,6 +72,7 @@ class Entity(Frozen):
     state: str
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
+    past: tuple[str, ...] = ()  # the states in which it was, of one that moves
     units: dict[str, Any] = {}  # of its home, by quantity: `temperature` is `°F`
     zone: str | None = None  # of its home, such as `Europe/Berlin`
 
@@ -129,6 +131,7 @@ class Listing(Frozen):
             state=state["state"],
             attributes=completed(attributes) if name.startswith("light.") else attributes,
             services=(*self.sources[SERVICES].get(name, ()), *self._own_service(name, entry)),
+            past=tuple(self.sources.get(HISTORY, {}).get(name, ())),
             units=self.sources[CONFIG].get("unit_system") or {},
             zone=self.sources[CONFIG].get("time_zone"),
         )

@@ -40,6 +40,27 @@ def narrowed(spec: Spec, attributes: Collection[str], services: Mapping[str, Col
     return narrow
 
 
+def at_once(spec: Spec) -> Spec:
+    """The specification of a device that is where it is sent at once: what moves is where it moves to."""
+    moving = {one["name"]: one["moves"]["to"] for one in spec.get("attributes", ()) if "moves" in one}
+    kept = [
+        {key: value for key, value in one.items() if key not in ("moves", "starts")} | {"derived": moving[one["name"]]}
+        if one["name"] in moving
+        else one
+        for one in spec.get("attributes", ())
+    ]
+    services = [one | {"code": _unassigned(one["code"], moving)} for one in spec.get("services", ())]
+    return spec | {"attributes": kept, "services": services}
+
+
+def _unassigned(code: str, names: Collection[str]) -> str:
+    """The code without what it assigns to these attributes."""
+    lines = ast.parse(code.strip()).body
+    return "\n".join(
+        ast.unparse(one) for one in lines if not (isinstance(one, ast.Assign) and _own(one.targets[0]) in names)
+    )
+
+
 def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
     if not ranges:

@@ -19,6 +19,7 @@ from homerl.homeassistant.listing import (
     ENTRIES,
     EXPOSED,
     FORMS,
+    HISTORY,
     REGISTERED,
     SERVICES,
     STATES,
@@ -70,6 +71,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
                 FORMS: forms,
                 AUTOMATIONS: texts,
+                **({HISTORY: {name: seen for name, seen in old[HISTORY].items() if name in kept}} if HISTORY in old else {}),
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }
         }

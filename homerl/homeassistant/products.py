@@ -26,9 +26,10 @@ from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of,
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, identifier, readings, service, state_of
+from homerl.homeassistant.history import is_at_once
 from homerl.homeassistant.lights import WHITE, modes_of
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, rechosen, restarted
+from homerl.homeassistant.narrowing import Spec, at_once, narrowed, rebounded, rechosen, restarted
 from homerl.homeassistant.units import in_units_of
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
@@ -137,6 +138,8 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
+    if is_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
+        spec = at_once(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:

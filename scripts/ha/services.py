@@ -37,12 +37,15 @@ STRAY = [
 ]
 
 
-async def services(url: str, token: SecretStr, http: httpx.AsyncClient, client: Client) -> list[dict[str, Any]]:
-    """Every call with its outcome, by entity."""
+async def services(
+    url: str, token: SecretStr, http: httpx.AsyncClient, client: Client, apart: bool = False
+) -> list[dict[str, Any]]:
+    """Every call with its outcome, by entity. `apart`: one entity after the other, where they drive each other."""
     named = [state for state in await client.states() if not state["entity_id"].startswith(RANDOM)]
     plan = {state["entity_id"]: await _plan(client, state) for state in sorted(named, key=lambda state: state["entity_id"])}
     narrow = [_calls(url, token, http, entity, calls) for entity, calls in plan.items() if _domain(entity) not in WIDE]
-    done = [call for calls in await asyncio.gather(*narrow) for call in calls]
+    by_entity = [await one for one in narrow] if apart else await asyncio.gather(*narrow)
+    done = [call for calls in by_entity for call in calls]
     wide = [(entity, *call) for entity, calls in plan.items() if _domain(entity) in WIDE for call in calls]
     return done + [await _wide_call(client, *call) for call in [*wide, *STRAY]]
 

@@ -24,8 +24,14 @@ from envs.homeenv.state.rules import Action, Rule
 MOST_STEPS = 1000  # instructions of a program, and those that it carries out at a time: a loop that never waits ends there
 
 
+class Step:
+    """What most instructions are: they wait for nothing that changes."""
+
+    awaits: frozenset[int] = frozenset()
+
+
 @dataclass(frozen=True)
-class Call:
+class Call(Step):
     """A call; `told` are the arguments that are worked out."""
 
     action: Action
@@ -38,7 +44,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Jump:
+class Jump(Step):
     """Go on at `to`, or, with a condition, only if that does not hold."""
 
     to: int
@@ -51,7 +57,7 @@ class Jump:
 
 
 @dataclass(frozen=True)
-class Delay:
+class Delay(Step):
     """Wait for some seconds."""
 
     seconds: int | Condition
@@ -76,9 +82,14 @@ class Wait:
         """What it depends on."""
         return (self.until, *(one.condition for one in self.triggers))
 
+    @property
+    def awaits(self) -> frozenset[int]:
+        """The slots whose change it waits for."""
+        return frozenset[int]().union(*(one.triggers for one in self.triggers))
+
 
 @dataclass(frozen=True)
-class Switch:
+class Switch(Step):
     """Enable or disable automations; without `to`, the other of both."""
 
     ids: tuple[str, ...]

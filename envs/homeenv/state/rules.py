@@ -53,6 +53,10 @@ class Instruction(Protocol):
     def reads(self) -> tuple[Condition | None, ...]:
         """What it depends on."""
 
+    @property
+    def awaits(self) -> frozenset[int]:
+        """The slots whose change it waits for."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -147,6 +151,11 @@ class Rule:
         """The slots on which it depends whether and how the rule acts."""
         parts = [self.proviso, *(part for step in self.program for part in step.reads)]
         return self.triggers.union(*(part.slots for part in parts if part is not None))
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The slots whose change a run may wait for."""
+        return frozenset(slot for step in self.program for slot in step.awaits)
 
     @property
     def conditions(self) -> list[str]:

@@ -17,8 +17,8 @@ from envs.homeenv.home import Home
 from homerl.homeassistant.automations import devices
 from homerl.homeassistant.automations.conditions import Scope, be_whole, listed
 from homerl.homeassistant.automations.states import duration
-from homerl.homeassistant.automations.templates import Told, Unread, number
-from homerl.homeassistant.automations.templates import text as text_of
+from homerl.homeassistant.automations.telling import Told, Unread, number
+from homerl.homeassistant.automations.telling import text as text_of
 from homerl.homeassistant.automations.text import BESIDE, QUIET, TELLING, is_effectless
 from homerl.homeassistant.automations.triggers import triggers_of
 from homerl.homeassistant.translation import domain_of, from_homeassistant

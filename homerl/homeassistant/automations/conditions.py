@@ -14,16 +14,8 @@ from typing import Any
 
 from homerl.homeassistant.automations import devices
 from homerl.homeassistant.automations.states import HOME, HomeFacts, duration
-from homerl.homeassistant.automations.templates import (
-    Told,
-    Unread,
-    any_of,
-    condition,
-    every_of,
-    negated,
-    number,
-    read,
-)
+from homerl.homeassistant.automations.telling import Told, Unread, any_of, condition, every_of, negated, number
+from homerl.homeassistant.automations.templates import read
 from homerl.homeassistant.automations.text import hidden_key
 from homerl.homeassistant.listing import ENTITY
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from homerl.homeassistant.automations.templates import Unread
+from homerl.homeassistant.automations.telling import Unread
 
 OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
 STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached

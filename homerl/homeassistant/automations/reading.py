@@ -13,6 +13,7 @@ unreadable; for each automation that is not taken, a note says why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +21,11 @@ from typing import Any
 from envs.homeenv.automation import recorded_rule
 from envs.homeenv.home import Home
 from envs.homeenv.plan.origin import Hidden, Unfollowed
-from envs.homeenv.state.rules import Rule
 from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.automations.actions import Step, Writer, define, waits
 from homerl.homeassistant.automations.conditions import Scope, listed
 from homerl.homeassistant.automations.states import HomeFacts
-from homerl.homeassistant.automations.templates import Unread, every_of
+from homerl.homeassistant.automations.telling import Unread, every_of
 from homerl.homeassistant.automations.text import HIDDEN, NESTED, NESTING, readable
 from homerl.homeassistant.automations.triggers import Trigger, triggers_of
 from homerl.homeassistant.client import Client
@@ -34,6 +34,7 @@ from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
 from homerl.homeassistant.privacy import CODES
 
+NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template
 MODES = ("single", "restart", "queued", "parallel")
 MOST = 10  # runs at a time of an automation that admits several and does not say how many
 
@@ -70,7 +71,7 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
             notes.append(Note(entity, "automation", reason.message if isinstance(reason, Refused) else str(reason)))
             unfollowed += _unfollowed(home, entity, kept)
             continue
-        unfollowed += _beyond(home, entity, taken.outside, rules)
+        unfollowed += _beyond(home, entity, kept, taken)
         if entity in states:
             home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
         else:
@@ -84,11 +85,16 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
 def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
     """What is known of an automation that was not taken, if a device here makes it act."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    triggers = _triggers(listed(parts, "triggers", "trigger"))
-    reads = dict.fromkeys(did for one in triggers for text in _texts(one) if (did := text.lower()) in home.plan.by_did)
     acts = dict.fromkeys(did for one in listed(parts, "actions", "action") for did in _acts(one))
-    if reads and acts:
-        yield Unfollowed(id=id, reads=tuple(reads), acts=tuple(acts))
+    if acts and (reads := _reads(home, parts)):
+        yield Unfollowed(id=id, reads=reads, acts=tuple(acts))
+
+
+def _reads(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
+    """The devices that the triggers of an automation name."""
+    triggers = _triggers(listed(text, "triggers", "trigger"))
+    named = (found.lower() for one in triggers for text in _texts(one) for found in NAMED.findall(text))
+    return tuple(dict.fromkeys(did for did in named if did in home.plan.by_did))
 
 
 def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
@@ -127,12 +133,10 @@ def _entities(part: Mapping[str, Any]) -> list[str]:
     return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
 
 
-def _beyond(home: Home, id: str, outside: tuple[str, ...], rules: tuple[Rule, ...]) -> Iterator[Unfollowed]:
+def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: Taken) -> Iterator[Unfollowed]:
     """What an automation that was taken reaches beyond the home, if a device here makes it act."""
-    owners = (home.plan.slots[slot].owner for rule in rules for slot in sorted(rule.triggers))
-    reads = dict.fromkeys(owner for owner in owners if owner in home.plan.by_did)
-    if reads and outside:
-        yield Unfollowed(id=id, reads=tuple(reads), acts=outside)
+    if taken.outside and (reads := _reads(home, text)):
+        yield Unfollowed(id=id, reads=reads, acts=taken.outside)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def known(listing: Listing) -> Known:
 
 def _sun(sources: Mapping[str, Any]) -> dict[str, int]:
     """When the sun rises and sets next, in seconds since midnight; nothing if that is not told."""
-    attributes = next((row["attributes"] for row in sources[STATES] if row["entity_id"] == "sun.sun"), {})
+    attributes: Mapping[str, Any] = next((row["attributes"] for row in sources[STATES] if row["entity_id"] == "sun.sun"), {})
     zone = zone_of(sources[CONFIG].get("time_zone"))
     found = {}
     for event, name in SUN.items():

@@ -13,7 +13,7 @@ from typing import Any
 from envs.homeenv.home import Home
 from envs.homeenv.plan.origin import AVAILABLE
 from envs.homeenv.values.types import NUMBERS, ValueType
-from homerl.homeassistant.automations.templates import Unread, any_of
+from homerl.homeassistant.automations.telling import Unread, any_of
 from homerl.homeassistant.listing import ENTITY
 from homerl.homeassistant.privacy import PEOPLE, is_password
 from homerl.homeassistant.times import seconds
@@ -73,8 +73,8 @@ class HomeFacts:
         kind = self.slot(entity, name)
         if value is None:
             return f"device({json.dumps(entity)}).{name} == None"
-        plain = {"bool": bool, "int": (int, float), "float": (int, float), "str": str, "enum": str}.get(kind.type)
-        if plain is None or not isinstance(value, plain) or isinstance(value, bool) is not (kind.type == "bool"):
+        alike = {"bool": (bool,), "int": (int, float), "float": (int, float), "str": (str,), "enum": (str,)}
+        if not isinstance(value, alike.get(kind.type, ())) or isinstance(value, bool) is not (kind.type == "bool"):
             raise Unread(f"'{attribute}' of {entity} is compared with '{value}', which is no value of it here")
         return f"device({json.dumps(entity)}).{name} == {_constant(value)}"
 

@@ -11,12 +11,23 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from jinja2 import Environment, TemplateError, nodes
 
-TRUE, FALSE = ("true", "yes", "on", "enable", "1"), ("false", "no", "off", "disable", "0", "")
+from homerl.homeassistant.automations.telling import (
+    Facts,
+    Told,
+    Unread,
+    any_of,
+    both_or,
+    condition,
+    every_of,
+    negated,
+    number,
+    number_of,
+)
+
 SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 DEAD = ("unavailable", "unknown")
@@ -61,41 +72,6 @@ def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
         yield from _nodes(child)
 
 
-class Unread(Exception):
-    """A part of an automation that has no counterpart here."""
-
-
-class Facts(Protocol):
-    """What a template asks of a home, as conditions and expressions. Each raises `Unread` or `Refused` if it cannot tell."""
-
-    def is_state(self, entity: str, states: Sequence[Any]) -> str:
-        """That an entity is in one of these states."""
-
-    def number(self, entity: str, attribute: str | None) -> str:
-        """The number that an entity shows."""
-
-    def text(self, entity: str) -> str:
-        """The state of an entity, which is a text."""
-
-    def is_attribute(self, entity: str, attribute: str, value: Any) -> str:
-        """That an attribute of an entity has a value."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a template tells: `text` is an expression. `kind` is `bool`, `number`, `choice`, or what is no value by itself.
-
-    The others are `state` and `attribute` (of `entity`, `attribute`), `entity`, `now`, and `minute`, a time as `HH:MM`.
-    """
-
-    kind: str
-    text: str = ""
-    entity: str = ""
-    attribute: str | None = None
-    parts: tuple[Any, ...] = ()
-    instead: Any = None  # the number of what shows none
-
-
 Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
@@ -106,99 +82,6 @@ def read(text: str, facts: Facts, names: Names | None = None) -> Any:
     except (TemplateError, RecursionError) as error:
         raise Unread(f"a template cannot be parsed: {error}") from None
     return Reader(facts, dict(names or {})).body(tree.body)
-
-
-def condition(value: Any, facts: Facts) -> str | bool:
-    """What a template tells, as a condition."""
-    if isinstance(value, Told):
-        if value.kind == "bool":
-            return value.text
-        if value.kind == "number":
-            return f"({value.text}) != 0"
-        if value.kind == "choice":
-            test, yes, no = (condition(part, facts) for part in value.parts)
-            return both_or(test, yes, no)
-        if value.kind == "state":
-            return facts.is_state(value.entity, TRUE[:4])
-        raise Unread("a template tells no condition")
-    if isinstance(value, str):
-        return value.strip().lower() in TRUE
-    return bool(value)
-
-
-def both_or(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:
-    """A condition by another one."""
-    if isinstance(test, bool):
-        return yes if test else no
-    return any_of([every_of([test, yes]), every_of([negated(test), no])])
-
-
-def negated(test: str | bool) -> str | bool:
-    """That a condition does not hold."""
-    return not test if isinstance(test, bool) else f"not ({test})"
-
-
-def every_of(tests: Sequence[str | bool]) -> str | bool:
-    """That all conditions hold."""
-    return _joined(tests, "and", ends=False)
-
-
-def any_of(tests: Sequence[str | bool]) -> str | bool:
-    """That one condition holds."""
-    return _joined(tests, "or", ends=True)
-
-
-def _joined(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
-    if any(test is ends for test in tests):
-        return ends
-    said = [test for test in tests if isinstance(test, str)]
-    if len(said) > 1:
-        return f" {word} ".join(f"({test})" for test in said)
-    return said[0] if said else not ends
-
-
-def number(value: Any, facts: Facts) -> str:
-    """What a template tells, as an expression of a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Told)):
-        raise Unread("a template tells no number")
-    if isinstance(value, str):
-        value = _const_number(value)
-    if not isinstance(value, Told):
-        return repr(value)
-    if value.kind == "number":
-        return value.text
-    if value.kind == "choice":
-        test, yes, no = value.parts
-        when = condition(test, facts)
-        if isinstance(when, bool):
-            return number(yes if when else no, facts)
-        return f"({number(yes, facts)} if {when} else {number(no, facts)})"
-    if value.kind in ("state", "attribute"):
-        return _or_instead(facts.number(value.entity, value.attribute), value.instead)
-    raise Unread("a template tells no number")
-
-
-def text(value: Any, facts: Facts) -> str:
-    """What a template tells, as an expression of a text."""
-    if isinstance(value, str):
-        return json.dumps(value.strip(), ensure_ascii=False)
-    if isinstance(value, Told) and value.kind == "state":
-        return facts.text(value.entity)
-    if isinstance(value, Told) and value.kind == "choice":
-        test, yes, no = value.parts
-        return f"({text(yes, facts)} if {condition(test, facts)} else {text(no, facts)})"
-    raise Unread("a template tells no text")
-
-
-def _or_instead(worth: str, instead: Any) -> str:
-    return worth if instead is None else f"({worth} if {worth} != None else {instead!r})"
-
-
-def _const_number(text: str) -> int | float:
-    try:
-        return int(text) if re.fullmatch(r"\s*-?\d+\s*", text) else float(text)
-    except ValueError:
-        raise Unread("a template tells no number") from None
 
 
 class Reader:
@@ -282,10 +165,10 @@ class Reader:
                 return self._worked_out("-", [self.value(inner)])
             case nodes.Add() | nodes.Sub() | nodes.Mul() | nodes.Div() | nodes.FloorDiv() | nodes.Mod():
                 return self._worked_out(node.operator, [self.value(node.left), self.value(node.right)])
-            case nodes.Call(node=called, args=args, kwargs=[]):
+            case nodes.Call(node=called, args=list() as args, kwargs=[]):
                 return self._call(called, [self.value(one) for one in args])
             case nodes.Filter(node=inner, name=name, args=args, kwargs=kwargs) if inner is not None:
-                named = {one.key: self.value(one.value) for one in kwargs}
+                named = {str(one.key): self.value(one.value) for one in kwargs if isinstance(one, nodes.Keyword)}
                 return self._filter(name, self.value(inner), [self.value(one) for one in args], named)
             case nodes.Test(node=inner, name="defined"):
                 return self.value(inner) is not None  # what is not known raises
@@ -325,7 +208,7 @@ class Reader:
             case nodes.Name(name="states" | "state_attr" | "is_state" | "is_state_attr" | "has_value" as name):
                 return self._state_call(name, args)
             case nodes.Name(name="float" | "int" as name):
-                return self._filter(name, args[0], args[1:], {})
+                return self._filter(str(name), args[0], args[1:], {})
             case nodes.Name(name="min" | "max" as name) if len(args) > 1:
                 return Told("number", f"{name}({', '.join(number(one, self.facts) for one in args)})")
             case nodes.Getattr(node=inner, attr=name):
@@ -372,7 +255,7 @@ class Reader:
                 value = Told(value.kind, entity=value.entity, attribute=value.attribute, instead=instead)
             text = number(value, self.facts)
             told = Told("number", f"int({text})" if name == "int" else text)
-            return told if isinstance(value, Told) else (int if name == "int" else float)(_const_number(text))
+            return told if isinstance(value, Told) else (int if name == "int" else float)(number_of(text))
         if name == "round" and not named and all(isinstance(one, int) for one in args[:1]) and len(args) < 2:
             return Told("number", f"round({number(value, self.facts)}{''.join(f', {one}' for one in args)})")
         if name in ("min", "max") and isinstance(value, list) and value and not args:
@@ -382,7 +265,7 @@ class Reader:
         if name == "bool":
             return self._bool(condition(value, self.facts))
         if name in ("lower", "trim", "string") and isinstance(value, str):
-            return {"lower": str.lower, "trim": str.strip, "string": str}[name](value)
+            return value.lower() if name == "lower" else value.strip() if name == "trim" else value
         if name in ("trim", "string") and isinstance(value, Told):
             return value
         if name == "timestamp_custom" or not isinstance(value, Told):

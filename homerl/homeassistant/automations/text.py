@@ -201,13 +201,11 @@ class _Keeper:
         """
         kind = _kind(text, "trigger", "platform")
         read = TRIGGERS.get(kind)
-        named = (
-            {"target": self.target, "entity_id": self.entities, NESTED: _each(self.trigger)}
-            if read is None
-            else (self.keys(read))
-        )
+        named: dict[str, Keep] = self.keys(read or ())
+        if read is None:
+            named = {"target": self.target, "entity_id": self.entities, NESTED: _each(self.trigger)}
         if isinstance(text, Mapping) and kind in OUTER | {"event"} and text.get("enabled") is not False:
-            named |= {"event_type": _value}
+            named = {**named, "event_type": _value}
             text = {key: value for key, value in text.items() if key in ("trigger", "platform", "id", *named)}
         return _part(text, {"trigger": _name, "platform": _name, "id": _value, "variables": _variables, **named})
 
@@ -267,7 +265,8 @@ class _Keeper:
             return HIDDEN
         kept, domain = _part(told, {"entity_id": self.ids}), service.partition(".")[0]
         for key in ("area_id", "device_id", "floor_id", "label_id"):
-            ids = [one for one in (told.get(key) if isinstance(told.get(key), list) else [told.get(key)]) if one]
+            found = told.get(key)
+            ids = [one for one in (found if isinstance(found, list) else [found]) if one]
             places = [self.refers.places.get((key, one)) if isinstance(one, str) else None for one in ids]
             if key in kept and None not in places:
                 found = [

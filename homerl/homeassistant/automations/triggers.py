@@ -14,7 +14,8 @@ from typing import Any
 from homerl.homeassistant.automations import devices
 from homerl.homeassistant.automations.conditions import Scope, be_whole, entities, listed, offset, time_of
 from homerl.homeassistant.automations.states import HOME, SUN, duration
-from homerl.homeassistant.automations.templates import Told, Unread, number, read
+from homerl.homeassistant.automations.telling import Told, Unread, number
+from homerl.homeassistant.automations.templates import read
 from homerl.homeassistant.automations.text import OUTER
 from homerl.homeassistant.listing import ENTITY
 

@@ -155,7 +155,8 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on")], 1),
     "what is outside changes nothing": (
         {"actions": [{"action": "notify.phone", "data": {"message": "{{ x | random }}"}},
-                     {"event": "A", "event_data": {"b": "{{ c }}"}}, {"action": "mqtt.publish", "data": {"topic": "a"}}, OFF]}, [(GUESTS, "state", "on")], 1),
+                     {"event": "A", "event_data": {"b": "{{ c }}"}}, {"action": "mqtt.publish"}, OFF]},
+        [(GUESTS, "state", "on")], 1),
     "a delay": ({"actions": [{"delay": {"seconds": 2}}, OFF]},
         [(GUESTS, "state", "on"), (MODE, "state", "Home"), (MODE, "state", "Away")], 2),
     "a delay of a template": ({"actions": [{"delay": {"seconds": "{{ states('counter.visitors') | int + 1 }}"}}, OFF]},

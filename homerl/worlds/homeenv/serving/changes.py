@@ -65,7 +65,8 @@ def later_of(before: Home, after: Home) -> Later:
     if not rules:
         return Later()
     plan, without, with_calls = before.plan, before.fork(), after.fork()
-    with_calls.rules = tuple(_kept(rule, after) for rule in before.rules)
+    begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
+    with_calls.rules = (*(_kept(rule, after) for rule in before.rules), *begun)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
     now = {one.slot: one.after for one in before.diff(after)}

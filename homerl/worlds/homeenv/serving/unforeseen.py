@@ -55,9 +55,12 @@ def unforeseen(home: Home, dids: Iterable[str], members: Links, guarded: Callabl
 
 def _paths(home: Home) -> Iterator[Path]:
     for rule in home.rules:
-        if rule.enabled and rule.triggers:
+        if rule.enabled and (rule.triggers or rule.awaited):
             reads = frozenset(home.plan.slots[slot].owner for slot in rule.triggers)
-            yield Path(reads, frozenset(action.did for action in rule.actions), followed=True)
+            acts = frozenset(action.did for action in rule.actions)
+            yield Path(reads, acts, followed=True)
+            awaited = frozenset(home.plan.slots[slot].owner for slot in rule.awaited)
+            yield Path(awaited, acts, followed=False)  # whether it waits there, the twin does not know
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
         yield Path(frozenset(one.reads), frozenset(one.acts), followed=False)
 

@@ -45,7 +45,7 @@ def automated(tmp_path):
         home = import_home(
             listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: {"automation.x": text}}}), everything=True
         ).home
-        assert home.rules
+        assert home.rules or "wait_for_trigger" in action
         return home
 
     return made
@@ -153,3 +153,25 @@ def test_looking_ahead_follows_the_automations_of_the_real_home(automated):
     twin.rules = ()
     twin.call(*LAMP)
     assert later_of(home, twin).dids == ["lock.front_door"]
+
+
+def waiting(delay: str) -> dict[str, Any]:
+    return {"sequence": [{"delay": delay}, UNLOCK]}
+
+
+PORCH_LIT = {"condition": "state", "entity_id": "light.porch", "state": "on"}
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (waiting("00:10:00"), LATER),
+        (waiting("02:00:00"), "later: Front Door: unlock"),
+        ({"if": [PORCH_LIT], "then": [UNLOCK]}, ""),
+        ({"choose": [{"conditions": [PORCH_LIT], "sequence": []}], "default": [UNLOCK]}, LATER.removeprefix("later: ")),
+        ({"wait_for_trigger": [LAMP_ON | {"entity_id": "light.porch"}], "timeout": "00:05:00"}, ""),
+    ],
+)
+def test_steps_are_followed_as_far_as_they_go(serve, automated, action, told):
+    reply = serve("act", call_of("light.hall", "turn_on"), "Here you are.", of=automated(LAMP_ON, action)).say("please")
+    assert told in reply if told else reply == "Here you are."

@@ -32,6 +32,7 @@ ROWS = (
     Row("automation.x", "X", state="on"),
     Row("automation.y", "Y", state="on"),
 )
+SOMETIME = {"for": "{{ range(9) | random }}"}  # which nobody can follow
 SEEN = ("light.hall", "light.porch", "light.all", "switch.x")
 
 
@@ -95,6 +96,30 @@ def test_an_automation_that_is_not_exposed_is_followed(serve, brought):
     assert not home.rules and "automation.x" not in home.plan.by_did
     assert "later: Front Door: state from locked to unlocked" in asks(serve, home, "light.hall")
     assert not asks(serve, home, "light.porch")
+
+
+@pytest.mark.parametrize(
+    ("action", "end"),
+    [
+        ({"action": "mqtt.publish", "data": {"topic": "lock"}}, "mqtt"),
+        ({"action": "shell_command.open"}, "shell command"),
+        ({"action": "automation.turn_on", "target": {"entity_id": "automation.z"}}, "automation"),
+        ({"choose": [{"conditions": [], "sequence": [{"action": "rest_command.open"}]}]}, "rest command"),
+        ({"action": "notify.phone", "data": {"message": "Hi"}}, ""),
+    ],
+)
+def test_what_is_taken_and_reaches_beyond_the_home_is_asked_about(serve, brought, action, end):
+    imported = brought((on("light.hall"), action))
+    assert not any(note.entity == "automation.x" and note.part == "automation" for note in imported.notes)
+    reply = asks(serve, imported.home, "light.hall")
+    assert f"perhaps, by an automation: {end}" in reply if end else not reply
+    assert not asks(serve, imported.home, "light.porch")
+
+
+def test_what_a_run_waits_for_is_asked_about(serve, brought):
+    """Whether one waits in the real home, the twin does not know."""
+    steps = {"sequence": [{"wait_for_trigger": [on("light.hall")]}, UNLOCK]}
+    assert "perhaps, by an automation: Front Door" in asks(serve, brought((on("switch.x"), steps)).home, "light.hall")
 
 
 def test_it_is_followed_while_it_is_on(serve, brought):
@@ -181,12 +206,12 @@ def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
 
 
 def test_an_automation_that_cannot_be_followed_and_is_harmless_needs_no_consent(serve, brought):
-    home = brought((on("light.hall", to=None), PORCH), exposed=SEEN).home
-    assert not asks(serve, home, "light.hall")
+    home = brought((on("light.hall", **SOMETIME), PORCH), exposed=SEEN).home
+    assert not home.plan.origin.hidden and not asks(serve, home, "light.hall")
 
 
 def test_the_home_file_keeps_it(serve, brought):
-    hidden = brought((on("light.hall"), UNLOCK), (on("switch.x", to=None), UNLOCK), exposed=(*SEEN, "lock.front_door"))
+    hidden = brought((on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK), exposed=(*SEEN, "lock.front_door"))
     home = hidden.home
     again = home_from_json(json.loads(json.dumps(home_to_json(home))))
     assert again.state_key() == home.state_key() and again.plan.origin == home.plan.origin
@@ -201,7 +226,7 @@ def test_the_home_file_keeps_it(serve, brought):
     [("hidden", "conditions", ['device("light.gone").state == "on"']), ("unfollowed", "reads", ["light.gone"])],
 )
 def test_a_home_file_that_is_wrong_about_it_is_refused(brought, part, field, value):
-    home = brought((on("light.hall"), UNLOCK), (on("switch.x", to=None), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    home = brought((on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
     data = json.loads(json.dumps(home_to_json(home)))
     data["origin"][part][0][field] = value
     with pytest.raises(InputError, match=r"light\.gone"):
@@ -219,7 +244,7 @@ def test_what_was_consented_to_names_its_guarded_device_in_the_log(serve, brough
 
 @pytest.mark.parametrize("keep", ["nothing", "weather", "state"])
 def test_tasks_have_nothing_of_it(brought, tmp_path, keep):
-    hidden = (on("light.hall"), UNLOCK), (on("switch.x", to=None), UNLOCK)
+    hidden = (on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK)
     save_home(brought(*hidden, exposed=(*SEEN, "lock.front_door")).home, tmp_path / "home.json")
     drawn = make_home(1, HomeRecipe(files=(str(tmp_path / "home.json"),), keep=keep))
     assert drawn.plan.origin is not None and "automation" not in json.dumps(home_to_json(drawn))
