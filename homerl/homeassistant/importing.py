@@ -39,11 +39,12 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import MILD
 from envs.homeenv.plan.origin import Link, Origin
 from envs.homeenv.values.audit import Refused
+from homerl.homeassistant.automations.lengths import length
 from homerl.homeassistant.automations.reading import add_automations
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.forms import Forms
 from homerl.homeassistant.generic import Note
-from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, Listing
+from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, Entity, Listing
 from homerl.homeassistant.privacy import stripped
 from homerl.homeassistant.products import Product, bare_product, generic_product, product_of
 from homerl.homeassistant.rooms import names_of, room_id, rooms_of, storeys_of
@@ -90,6 +91,8 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
         rooms = (*rooms, elsewhere)
     for entity in entities:
         place = Place(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
+            entity = entity.model_copy(update={"lasts": length(text)})
         made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
         devices.append(made.device)
         whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})

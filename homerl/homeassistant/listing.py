@@ -27,6 +27,7 @@ PLAIN = (CONFIG, FLOORS, AREAS, LABELS, DEVICES, REGISTERED, EXPOSED, STATES, FO
 ENTRIES = "config/entity_registry/get_entries"  # by registered entity: its entry with aliases
 SERVICES = "get_services_for_target"  # by entity: the services that it supports
 AUTOMATIONS = "automation/config"  # by entity: an automation as its owner wrote it; None where it could not be read
+SCRIPTS = "script/config"  # by entity: a script as its owner wrote it; empty where none could be read
 HISTORY = "history/states"  # by entity that moves: the states in which it was; empty where there is no history
 ASSIST = "conversation"  # the assistant to which entities are exposed
 ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")  # the id of an entity, where other texts may stand too
@@ -72,6 +73,7 @@ class Entity(Frozen):
     state: str
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
+    lasts: int | None = None  # seconds for which it runs, of a script that tells
     past: tuple[str, ...] = ()  # the states in which it was, of one that moves
     units: dict[str, Any] = {}  # of its home, by quantity: `temperature` is `°F`
     zone: str | None = None  # of its home, such as `Europe/Berlin`

@@ -21,6 +21,7 @@ from homerl.homeassistant.listing import (
     FORMS,
     HISTORY,
     REGISTERED,
+    SCRIPTS,
     SERVICES,
     STATES,
     Listing,
@@ -59,6 +60,11 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
     refers = known(listing)
     texts = {name: text and readable(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()}
+    scripts = {
+        name: text and readable(text, forms, CODES, sealed, refers)
+        for name, text in old.get(SCRIPTS, {}).items()
+        if name in kept
+    }
     return listing.model_copy(
         update={
             "sources": old
@@ -71,6 +77,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
                 FORMS: forms,
                 AUTOMATIONS: texts,
+                **({SCRIPTS: scripts} if SCRIPTS in old else {}),
                 **({HISTORY: {name: seen for name, seen in old[HISTORY].items() if name in kept}} if HISTORY in old else {}),
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }

@@ -30,6 +30,7 @@ from homerl.homeassistant.history import is_at_once
 from homerl.homeassistant.lights import WHITE, modes_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, at_once, narrowed, rebounded, rechosen, restarted
+from homerl.homeassistant.scripts import lasting
 from homerl.homeassistant.units import in_units_of
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
@@ -138,6 +139,8 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
+    if entity.domain == "script" and base is not None:
+        spec = lasting(spec, entity.lasts)
     if is_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
         spec = at_once(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}

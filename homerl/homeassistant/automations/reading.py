@@ -31,26 +31,28 @@ from homerl.homeassistant.automations.triggers import Trigger, triggers_of
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
-from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, STATES, Listing
+from homerl.homeassistant.listing import AUTOMATIONS, ENTITY, FORMS, SCRIPTS, STATES, Listing
 from homerl.homeassistant.privacy import CODES
 
 NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template
+RUNS = "runs"  # the attribute in which an imported script counts how often it was run
 MODES = ("single", "restart", "queued", "parallel")
 MOST = 10  # runs at a time of an automation that admits several and does not say how many
 
 
 async def with_automations(client: Client, listing: Listing) -> Listing:
-    """The listing with the texts of its automations, as far as the token may read them."""
-    texts: dict[str, Any] = {}
+    """The listing with the texts of its automations and scripts, as far as the token may read them."""
+    texts: dict[str, dict[str, Any]] = {AUTOMATIONS: {}, SCRIPTS: {}}
+    kinds = {"automation": AUTOMATIONS, "script": SCRIPTS}
     for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
-        if entity.startswith("automation."):
+        if (command := kinds.get(entity.partition(".")[0])) is not None:
             try:
-                texts[entity] = (await client.call(AUTOMATIONS, entity_id=entity)).get("config")
+                texts[command][entity] = (await client.call(command, entity_id=entity)).get("config")
             except HomeAssistantError as error:
                 if error.code is None:
                     raise
-                texts[entity] = None
-    return listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: texts}})
+                texts[command][entity] = None
+    return listing.model_copy(update={"sources": listing.sources | texts})
 
 
 def add_automations(home: Home, listing: Listing) -> list[Note]:
@@ -76,6 +78,9 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
             home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
         else:
             hidden += taken.rules
+    for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
+        if entity in home.plan.by_did and text is not None:
+            hidden += _script(home, entity, readable(text, listing.sources[FORMS], CODES))
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
@@ -137,6 +142,21 @@ def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: Taken) -> Itera
     """What an automation that was taken reaches beyond the home, if a device here makes it act."""
     if taken.outside and (reads := _reads(home, text)):
         yield Unfollowed(id=id, reads=reads, acts=taken.outside)
+
+
+def _script(home: Home, id: str, text: Any) -> Iterator[Hidden]:
+    """What a script does when it is run, if it can be read: its device counts the runs."""
+    writer = Writer(Scope(HomeFacts(home, {})))
+    try:
+        steps = writer.steps(listed(text, "sequence"))
+        one = Hidden(
+            id=id, conditions=(f'changed = device("{id}").{RUNS}',), actions=tuple(steps), runs=_runs(id, text, waits(steps))
+        )
+        recorded_rule(home, one)
+    except (Unread, Refused, AttributeError):  # its device is guarded all the same, since nobody knows what it does
+        return
+    if steps:
+        yield one
 
 
 @dataclass(frozen=True)

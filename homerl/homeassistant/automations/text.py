@@ -24,7 +24,7 @@ SECRET = re.compile(r"(?i)token|passw|secret|key|code|pin\b")  # in the name of 
 NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 
 IDLE = frozenset("alias description metadata response_variable".split())  # keys of any part that change nothing
-IDLE_OF_ALL = (IDLE | frozenset("id max_exceeded initial_state trace".split())) - {"alias"}  # of an automation
+IDLE_OF_ALL = (IDLE | frozenset("id max_exceeded initial_state trace fields icon".split())) - {"alias"}  # of an automation
 ACTED = ("entity_id", "domain", "type", "above", "below")  # keys of what the editor writes for devices
 TRIGGERS = {  # by kind of trigger, the keys that are read
     "time": ("at", "weekday"),
@@ -94,6 +94,7 @@ def readable(text: Any, forms: Forms, codes: Collection[str], sealed: Collection
     """
     keeper = _Keeper(forms, codes, frozenset(sealed), refers)
     known: dict[str, Keep] = {"alias": _value, "mode": _name, "max": _value, "variables": _variables, "sun": _value}
+    known["sequence"] = _each(keeper.action)  # of a script
     parts = (("trigger", keeper.trigger), ("condition", keeper.condition), ("action", keeper.action))
     for key, keep in parts:
         known[key] = known[f"{key}s"] = _each(keep)
