@@ -1,7 +1,7 @@
 """What of a Home Assistant makes its home what it is, and how one learns that it has changed.
 
 Invariants:
-- States that come and go are no change of a home: two listings that differ in these alone have the same `essence`.
+- States that come and go, now and before, are no change of a home: listings that differ in these alone have one `essence`.
 - What is out of reach for a while, such as after a restart, keeps the form in which it was last seen.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.exposure import exposed_in, selected
-from homerl.homeassistant.listing import AREAS, AUTOMATIONS, CONFIG, ENTRIES, FLOORS, SERVICES, STATES, Listing
+from homerl.homeassistant.listing import AREAS, AUTOMATIONS, CONFIG, ENTRIES, FLOORS, HISTORY, SERVICES, STATES, Listing
 from homerl.homeassistant.tidying import tidied
 
 EVENTS = (  # after which a home may be another one
@@ -53,7 +53,8 @@ def essence(listing: Listing) -> str:
     """A hash of all that an import makes a home of, but for states."""
     listing, _ = tidied(listing)
     entities = [
-        one.model_dump(mode="json", exclude={"state"}) | {"attributes": form(one.attributes)} for one in selected(listing)
+        one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": form(one.attributes)}
+        for one in selected(listing)
     ]
     places = [[_lasting(row) for row in listing.sources[key]] for key in (AREAS, FLOORS)]
     told = [entities, places, listing.sources.get(AUTOMATIONS) or {}]
@@ -77,7 +78,9 @@ def is_as_known(known: Listing | None, states: Iterable[Mapping[str, Any]], expo
 
 
 def remembering(listing: Listing, before: Listing | None) -> Listing:
-    """A listing in which entities keep the form that they had in an earlier one, and those out of reach are not missing."""
+    """A listing in which entities keep the form and the past that they had in an earlier one, and those out of reach are not
+    missing.
+    """
     if before is None:
         return listing
     known = {row["entity_id"]: row for row in before.sources[STATES]}
@@ -88,7 +91,8 @@ def remembering(listing: Listing, before: Listing | None) -> Listing:
     for row in rows:
         if row["state"] == GONE and (name := row["entity_id"]) in before.sources[SERVICES]:
             services[name] = before.sources[SERVICES][name]
-    return listing.model_copy(update={"sources": listing.sources | {STATES: rows, SERVICES: services}})
+    told = {STATES: rows, SERVICES: services, HISTORY: before.sources.get(HISTORY, {})}
+    return listing.model_copy(update={"sources": listing.sources | told})
 
 
 def _remembered(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:

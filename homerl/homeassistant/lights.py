@@ -28,6 +28,16 @@ def completed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(can) | kelvin | shown
 
 
+def uncoloured(spec: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of a light, which has one mode if it has no colour and no white of several kinds."""
+    modes = modes_of(attributes)
+    if len(modes) != 1 or not modes <= {"onoff", "brightness"}:
+        return spec
+    (mode,) = modes
+    own = {"options": [mode], "derived": f"'{mode}' if self.state == 'on' else None"}
+    return spec | {"attributes": [one | own if one["name"] == "color_mode" else one for one in spec["attributes"]]}
+
+
 def modes_of(attributes: Mapping[str, Any]) -> set[str]:
     """The colour modes of a light."""
     modes = attributes.get("supported_color_modes")

@@ -24,10 +24,11 @@ from envs.homeenv.values.moments import canonical
 from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of, switched_on
 from homerl.homeassistant.codes import asking
+from homerl.homeassistant.fans import stepped
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import Note, identifier, readings, service, state_of
 from homerl.homeassistant.history import is_at_once
-from homerl.homeassistant.lights import WHITE, modes_of
+from homerl.homeassistant.lights import WHITE, modes_of, uncoloured
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, at_once, narrowed, rebounded, rechosen, restarted
 from homerl.homeassistant.scripts import lasting
@@ -45,6 +46,13 @@ REPEATED = {"input_datetime": frozenset("year month day hour minute second times
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
 
+
+SWITCHED = ("on", "off")  # states of a group that can be switched
+GROUPED = [  # its services, which are those of no domain there
+    {"name": "turn_on", "description": "Turn it on", "code": 'self.state = "on"'},
+    {"name": "turn_off", "description": "Turn it off", "code": 'self.state = "off"'},
+    {"name": "toggle", "description": "Switch it over", "code": 'self.state = "off" if self.state == "on" else "on"'},
+]
 
 Product = tuple[DeviceSpec, Link, list[Note]]  # with its names there, and what was not understood
 
@@ -139,8 +147,8 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
-    if entity.domain == "script" and base is not None:
-        spec = lasting(spec, entity.lasts)
+    if base is not None:
+        spec = _of_its_own(spec, entity)
     if is_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
         spec = at_once(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
@@ -155,9 +163,20 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     for name in sorted(_offered(entity) - HIDDEN - services.keys()):
         if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
             services[made["name"]] = made
+    if entity.domain == "group" and entity.state in SWITCHED:
+        services |= {made["name"]: made for made in GROUPED}
     notes += _lacking(entity, forms, services)
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
     return spec_from_json(_numbered(_reachable(spec))), _link(entity, theirs, services), notes
+
+
+def _of_its_own(spec: Spec, entity: Entity) -> Spec:
+    """The product of a domain with what the entity has of its own: how long, in which steps, in which mode."""
+    if entity.domain == "script":
+        return lasting(spec, entity.lasts)
+    if entity.domain == "fan":
+        return stepped(spec, entity.attributes.get("percentage_step"))
+    return uncoloured(spec, entity.attributes) if entity.domain == "light" else spec
 
 
 def _lacking(entity: Entity, forms: Forms, services: Mapping[str, Any]) -> Iterator[Note]:
@@ -301,6 +320,8 @@ def _unused(name: str, taken: Collection[str]) -> str:
 def _link(entity: Entity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
     """The names there that differ from ours. Names of services and arguments of Home Assistant are those of code."""
     offered = {identifier(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")}
+    if entity.domain == "group":
+        offered |= {name: f"homeassistant.{name}" for name in services}
     differing = {ours: full for ours, full in offered.items() if ours in services and full != f"{entity.domain}.{ours}"}
     return Link(aliases=entity.aliases, attributes=attributes, services=differing)
 

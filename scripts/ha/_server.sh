@@ -51,11 +51,13 @@ ha_pip() {
         /ha/bin/pip install --quiet --disable-pip-version-check "$@" >>"$ha_home/install.log"
 }
 
-# Starts a Home Assistant without a past, on the loopback only, and furnishes it. Sets HOMERL_HA_URL and HA_TOKEN.
+# Starts a Home Assistant without a past, on the loopback only, and furnishes it: with the demo, or with `ha_casa` as the home of
+# scripts/ha/casa. Sets HOMERL_HA_URL and HA_TOKEN.
 ha_start() {
     local config=$ha_debian/config
     rm -rf "$config" && mkdir -p "$config/.storage"
-    cp "$root/scripts/ha/configuration.yaml" "$config/"
+    cp "$root/scripts/ha/${ha_casa:+casa/}"*configuration.yaml "$config/"
+    [ -z "${ha_casa-}" ] || cp "$root/scripts/ha/casa/automations.yaml" "$config/"
     # `http:` in the YAML would be undone after five minutes
     printf '{"version": 1, "minor_version": 1, "key": "http", "data": {"server_host": ["127.0.0.1"], "server_port": %s}}' \
         "$ha_port" >"$config/.storage/http"
@@ -65,7 +67,7 @@ ha_start() {
     ha_pid=$!
     trap ha_stop EXIT
     export HOMERL_HA_URL=http://127.0.0.1:$ha_port
-    PYTHONPATH=$root/scripts${PYTHONPATH:+:$PYTHONPATH} python -m ha.household "$HOMERL_HA_URL" "$ha_home/token"
+    PYTHONPATH=$root/scripts${PYTHONPATH:+:$PYTHONPATH} python -m "ha.${ha_casa:-household}" "$HOMERL_HA_URL" "$ha_home/token"
     HA_TOKEN=$(cat "$ha_home/token")
     export HA_TOKEN
 }

@@ -43,7 +43,7 @@ INTEGRATIONS: dict[str, list[dict[str, Any]]] = {  # each with the answers to it
 
 def main(url: str, token_file: Path) -> None:
     """Wait until Home Assistant is up, then furnish it."""
-    code = _first_owner(url)
+    code = first_owner(url)
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         form = {"grant_type": "authorization_code", "code": code, "client_id": CLIENT}
         token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
@@ -53,7 +53,7 @@ def main(url: str, token_file: Path) -> None:
     asyncio.run(_furnish(url, SecretStr(token), token_file))
 
 
-def _first_owner(url: str, patience: float = 180) -> str:
+def first_owner(url: str, patience: float = 180) -> str:
     """Make the owner as soon as Home Assistant is up; a code that buys a token."""
     deadline = time.monotonic() + patience
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:

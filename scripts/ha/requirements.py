@@ -8,7 +8,7 @@ from pathlib import Path
 from homeassistant import bootstrap, components
 
 ROOT = Path(components.__path__[0])
-OURS = {"assist_pipeline", "config", "demo", "llama_cpp", "local_todo", "mcp_server", "shopping_list"}
+OURS = {"assist_pipeline", "config", "demo", "history", "llama_cpp", "local_todo", "mcp_server", "recorder", "shopping_list"}
 
 
 def requirements() -> list[str]:

@@ -13,6 +13,8 @@ from homerl.homeassistant.fixtures import load, save
 from homerl.homeassistant.history import is_at_once
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import HISTORY, SCRIPTS
+from homerl.homeassistant.translation import from_homeassistant, to_homeassistant
+from tests.homerl.homeassistant.making import alone
 from tests.homerl.homeassistant.replay import listing
 
 SCRIPT, LAMP, BLIND = "script.good_night", "light.ceiling_lights", "cover.hall_window"
@@ -90,3 +92,13 @@ def test_what_is_at_once_moved_and_was_never_on_its_way(
     domain: str, states: list[str], assumed: bool, at_once: bool
 ) -> None:
     assert is_at_once(domain, states, assumed) is at_once
+
+
+def test_a_group_can_be_switched() -> None:
+    home = alone("group.night", "on", entity_id=["light.a", "light.b"]).home
+    service, arguments = from_homeassistant(home, "group.night", "homeassistant.turn_off", {})
+    home.call("group.night", service, (), arguments)
+    assert home.get("group.night", "state") == "off"
+    sent = to_homeassistant(home, "group.night", "toggle", {})
+    assert (sent.domain, sent.service) == ("homeassistant", "toggle")
+    assert not alone("group.people", "home").home.plan.by_did["group.people"].spec.service_index

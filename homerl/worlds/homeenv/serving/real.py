@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from envs.documents import InputError
 from envs.homeenv.home import Home
-from homerl.homeassistant.automations import with_automations
+from homerl.homeassistant.automations.reading import with_automations
 from homerl.homeassistant.client import PATIENCE, Client, connect
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.exposure import withdrawn

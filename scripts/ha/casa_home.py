@@ -1,0 +1,78 @@
+"""Makes the home of scripts/ha/casa in a fresh Home Assistant (`python -m ha.casa_home URL TOKEN_FILE`), and records it
+(`python -m ha.casa_home URL`, with the token in HA_TOKEN).
+
+Its automations are off while it is recorded, and its entities get their calls one after the other: they drive each other.
+Before that each one that moves has moved once, so the home has a history to learn from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx
+from pydantic import SecretStr
+
+from ha.household import CLIENT, HIDDEN, first_owner
+from ha.normal import Normal
+from ha.record import write
+from ha.services import services
+from homerl.homeassistant.automations.reading import with_automations
+from homerl.homeassistant.client import Client, connect, token_from
+from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.history import with_history
+
+MOVES = {
+    "cover": ("close_cover", "open_cover"), "lock": ("unlock", "lock"),
+    "alarm_control_panel": ("alarm_arm_away", "alarm_disarm"),
+}  # fmt: skip
+ARRIVED = 4  # seconds after which each of them is where it was sent
+
+
+async def furnish(url: str, token_file: Path) -> None:
+    """Make the owner, write a long-lived token, and expose what is of use to a speaker."""
+    code = first_owner(url)
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
+        form = {"grant_type": "authorization_code", "code": code, "client_id": CLIENT}
+        token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
+    async with connect(url, SecretStr(token)) as client:
+        lasting = await client.call("auth/long_lived_access_token", client_name="homerl", lifespan=365)
+        names = sorted(row["entity_id"] for row in await client.states())
+        shown = [name for name in names if not name.startswith(HIDDEN)]
+        await client.call("homeassistant/expose_entity", assistants=["conversation"], entity_ids=shown, should_expose=True)
+    token_file.touch(mode=0o600)
+    token_file.write_text(lasting)
+
+
+async def record(url: str) -> None:
+    """Write `casa_listing` and `casa_services`."""
+    token, normal = token_from("HA_TOKEN"), Normal()
+    head = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
+    async with connect(url, token) as client, rest as http:
+        names = [row["entity_id"] for row in await client.states()]
+        automations = {"entity_id": [name for name in names if name.startswith("automation.")]}
+        await client.call_service("automation", "turn_off", {}, automations)
+        await _move(client, names)
+        await client.call_service("automation", "turn_on", {}, automations)
+        listing = await with_history(client, await with_automations(client, await client.listing()))
+        write("casa_listing", normal(listing.model_dump(mode="json")))
+        await client.call_service("automation", "turn_off", {}, automations)
+        write("casa_services", normal(await services(url, token, http, client, apart=True)))
+
+
+async def _move(client: Client, names: list[str]) -> None:
+    for domain, sent in MOVES.items():
+        for service in sent:
+            for name in names:
+                if name.startswith(f"{domain}."):
+                    try:
+                        await client.call_service(domain, service, {}, {"entity_id": name})
+                    except HomeAssistantError as error:
+                        print(f"{name} {service}: {error.said}")
+            await asyncio.sleep(ARRIVED)
+
+
+if __name__ == "__main__":
+    asyncio.run(furnish(sys.argv[1], Path(sys.argv[2])) if len(sys.argv) > 2 else record(sys.argv[1]))
