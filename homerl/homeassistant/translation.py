@@ -202,7 +202,7 @@ def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | Non
         fresh.air = None  # it begins anew with the rooms as they are
     enabled: dict[str, bool] = {}
     for row in states:
-        if row["state"] in SWITCHED:
+        if row["state"] in SWITCHED and domain_of(row["entity_id"]) == "automation":
             enabled[row["entity_id"]] = SWITCHED[row["state"]]
         device = home.plan.by_did.get(row["entity_id"])
         if device is None:

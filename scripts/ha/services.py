@@ -26,6 +26,7 @@ Calls = list[tuple[str, dict[str, Any]]]  # services with their data
 CALLS: dict[str, Calls] = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
 PASSIVE = frozenset("air_quality calendar camera conversation device_tracker event person stt sun tts update zone".split())
 EVERY = [("homeassistant.turn_off", {}), ("homeassistant.turn_on", {}), ("homeassistant.toggle", {})]
+ENDS = 3.0  # seconds after which the scripts of our homes have ended
 RETURNING = {"get_forecasts", "get_items", "get_schedule"}  # services that answer
 WIDE = {"scene", "script"}
 WITHOUT = {"reload", "browse_media", "search_media", "delete", "trigger"}  # of no home, or of a person at a screen
@@ -103,7 +104,7 @@ async def _wide_call(client: Client, entity: str, service: str, data: dict[str, 
     """A call that may reach other entities, with all that it changed."""
     before = await states(client)
     outcome = await _outcome(client, entity, service, data)
-    await asyncio.sleep(PAUSE)  # a script works on after the call
+    await asyncio.sleep(ENDS)  # a script works on after the call
     changed = changes(before, await settled(client, before))
     return {"entity": entity, "service": service, "data": data, "outcome": outcome, "changed": changed}
 

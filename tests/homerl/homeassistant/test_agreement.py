@@ -9,6 +9,7 @@ import pytest
 from homerl.homeassistant.agreement import Compared, compare, share
 from homerl.homeassistant.exposure import selected
 from homerl.homeassistant.importing import Imported, import_home
+from homerl.homeassistant.listing import Listing
 from tests.homerl.homeassistant.replay import listing, recorded
 
 LEAST = 0.97  # of the calls have the same main state after them
@@ -49,6 +50,16 @@ def test_no_kind_of_device_is_mostly_wrong(compared: list[Compared]) -> None:
         every[one.entity.partition(".")[0]] += 1
         equal[one.entity.partition(".")[0]] += one.equal
     assert {domain: equal[domain] / every[domain] for domain in every if equal[domain] / every[domain] < 0.75} == {}
+
+
+def test_a_home_that_is_no_demo_does_the_same_too() -> None:
+    """A home in Spanish, with helpers, groups, scripts and template devices, recorded by `check_homeassistant --casa`."""
+    made = import_home(Listing.model_validate(recorded("casa_listing")))
+    done = list(compare(made.home, recorded("casa_services")))
+    print(*(f"- {one}" for one in done if not one.equal), sep="\n")
+    assert len(made.home.plan.devices) >= 60 and len(done) > 800 and share(done) >= LEAST
+    assert sum(not one.attributes for one in done) / len(done) >= 0.95
+    assert not [note for note in made.notes if note.part == "automation"] and len(made.home.rules) > 20
 
 
 def test_a_difference_says_what_is_there_and_here() -> None:
