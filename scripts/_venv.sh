@@ -68,7 +68,7 @@ refuse_moved() {
     }
 }
 
-# ensure_venv EXTRAS: installs homerl, editable, with the extras ("", "[test]" or "[gpu]"), and puts the environment first on
+# ensure_venv EXTRAS: installs homerl, editable, with the extras ("[train]", "[test]" or "[gpu]"), and puts the environment first on
 # the PATH.
 ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted

@@ -9,25 +9,9 @@ Invariant: nothing here imports `envs.homemaker`. HomeMaker builds homes from th
 
 from __future__ import annotations
 
-import gymnasium
-
 from envs.homeenv.devices.spec import Entity
+from envs.registering import register
 
-__all__ = ["Entity", "register"]
+__all__ = ["Entity"]
 
-
-def register() -> None:
-    """Register `HomeEnv-v0` so that `gymnasium.make` returns the environment without Gymnasium's default wrappers.
-
-    HomeFlow A.3 reads `env.engine` and steps before the first reset. The default wrappers allow neither.
-    """
-    if "HomeEnv-v0" not in gymnasium.registry:
-        gymnasium.register(
-            id="HomeEnv-v0",
-            entry_point="envs.homeenv.env:HomeEnv",
-            order_enforce=False,
-            disable_env_checker=True,
-        )
-
-
-register()  # Gymnasium reads no entry points, so importing `envs.homeenv` must register the environment
+register("HomeEnv-v0", "envs.homeenv.env:HomeEnv")

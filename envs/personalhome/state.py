@@ -19,9 +19,9 @@ from typing import Any, Self
 
 from envs.hashing import text_hash
 from envs.homeenv.devices.device import Device
-from envs.homeenv.env import changes as changes_of_home
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.world import changes as changes_of_home
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Household, Member, Memory, Pet
 from envs.personalhome.search import Answer, Rank, bm25, quoted

@@ -79,20 +79,6 @@ number. Our closed form stops at the same value. Otherwise a sensor that truncat
 
 from __future__ import annotations
 
-import gymnasium
+from envs.registering import register
 
-__all__ = ["register"]
-
-
-def register() -> None:
-    """Register `SimuHome-v0` with Gymnasium. As for HomeEnv, `gymnasium.make` adds no wrappers."""
-    if "SimuHome-v0" not in gymnasium.registry:
-        gymnasium.register(
-            id="SimuHome-v0",
-            entry_point="envs.simuhome.env:SimuHome",
-            order_enforce=False,
-            disable_env_checker=True,
-        )
-
-
-register()
+register("SimuHome-v0", "envs.simuhome.env:SimuHome")

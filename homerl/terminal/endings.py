@@ -2,7 +2,8 @@
 
 Invariants:
 - What a person, a disk, a network or a server caused ends with one message, and never with a traceback: `InputError`,
-  `OSError`, the errors of libraries that read files and ask servers, Ctrl-C, and `Stopped`.
+  `OSError`, the errors of libraries that read files and ask servers, a package of an extra that was not installed, Ctrl-C,
+  and `Stopped`.
 - Any other error is a mistake in the code: it keeps its traceback, and Python ends with code 1.
 - HOMERL_TRACEBACK=1 shows every traceback.
 """
@@ -12,9 +13,12 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires
 
 from envs.documents import InputError, as_input_error, system_error
 from homerl.terminal.console import PlainRecord, print_error
@@ -85,10 +89,26 @@ def ending(error: BaseException) -> Ending | None:
         return Ending(str(error))
     if isinstance(error, KeyboardInterrupt):
         return Ending("stopped; start the same command again to go on", INTERRUPTED)
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_with(error.name or "")):
+        what = "the package is not installed, and this command needs it"
+        return Ending(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
     if found := system_error(error):
         return Ending(str(as_input_error(found)))
     package = type(error).__module__.partition(".")[0]
     return Ending(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
+
+
+def extra_with(module: str) -> str | None:
+    """The smallest of homerl's extras that brings a package with this module; None if none does."""
+    try:
+        lines = requires("homerl") or ()
+    except PackageNotFoundError:  # it is read from a folder
+        return None
+    wanted = [found.groups() for line in lines if (found := re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)", line))]
+    size = Counter(extra for _, extra in wanted)
+    return min(
+        (extra for name, extra in wanted if name.replace("-", "_").lower() == module), key=size.__getitem__, default=None
+    )
 
 
 def _first_line(error: BaseException) -> str:

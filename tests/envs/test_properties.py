@@ -43,11 +43,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mutations import mutated
 
 from envs.homeenv.automation import make_rule
-from envs.homeenv.env import HomeEnv, changes
+from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from envs.homeenv.state.agenda import Fired
 from envs.homeenv.values.audit import RULES, Refused
+from envs.homeenv.world import changes
 from envs.world import check_world
 
 ROOT = Path(__file__).parents[2]

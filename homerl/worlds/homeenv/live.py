@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from envs.homeenv.env import HomeEnv, observe
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.smh import AUTOMATING
 from envs.homeenv.values.audit import Refused
+from envs.homeenv.world import HomeWorld, observe
 from envs.messages import Message
 from envs.world import Action, arguments_in
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
@@ -130,7 +130,7 @@ class LiveSituation(HomeSituation):
     @classmethod
     def visit(cls, home: Home, visit: Visit) -> LiveSituation:
         """The situation before the person speaks."""
-        world = HomeEnv(Witnessed.of(home), (), visit.toolset)
+        world = HomeWorld(Witnessed.of(home), (), visit.toolset)
         return cls(visit, world, home, ())  # type: ignore[arg-type]
 
     def opening(self) -> list[Message]:

@@ -24,8 +24,8 @@ import anyio
 import anyio.to_thread
 
 from envs.documents import InputError
-from envs.homeenv.env import HomeEnv
 from envs.homeenv.tools import Tool
+from envs.homeenv.world import HomeWorld
 from envs.world import WorldError, as_action
 from homerl import __version__
 from homerl.terminal.console import print_error
@@ -52,7 +52,7 @@ JSON = "application/json"
 class Session:
     """One client: its own fork of the home, and a lock that runs its calls one at a time."""
 
-    def __init__(self, env: HomeEnv) -> None:
+    def __init__(self, env: HomeWorld) -> None:
         self.env = env
         self._turn = anyio.Lock()
 
@@ -79,7 +79,7 @@ class Session:
 class HomeServer:
     """The handlers of the MCP server. Over stdio, which has no session ids, there is one session."""
 
-    def __init__(self, env: HomeEnv, show_tasks: bool = False) -> None:
+    def __init__(self, env: HomeWorld, show_tasks: bool = False) -> None:
         self.env, self.show_tasks = env, show_tasks
         self.sessions: dict[str | None, Session] = {}
 
@@ -128,7 +128,7 @@ class HomeServer:
         text = json.dumps(known[wanted.uri], ensure_ascii=False)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=wanted.uri, mime_type=JSON, text=text)])
 
-    def _resources(self, env: HomeEnv) -> dict[str, list[dict[str, Any]]]:
+    def _resources(self, env: HomeWorld) -> dict[str, list[dict[str, Any]]]:
         """The resources that a client may read, by URI."""
         plan = env.engine.home.plan
         known: dict[str, list[dict[str, Any]]] = {
@@ -169,7 +169,7 @@ async def _refuse_sessionless(context: ServerRequestContext, call_next: CallNext
     return await call_next(context)
 
 
-def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
+def serve(env: HomeWorld, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
     """Serve forks of `env` until stdin ends (stdio) or the process gets SIGTERM or SIGINT.
 
     Raises `InputError` if the port cannot be opened.

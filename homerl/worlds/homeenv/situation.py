@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homeenv.plan.conditions import Condition
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.world import HomeWorld, changes
 from envs.messages import Message
 from envs.world import Action
 from homerl.play.course import Added, Course
@@ -36,7 +36,7 @@ class HomeSituation(Situation):
 
     code_tools: ClassVar[frozenset[str]] = frozenset({"pyexec"})
     blueprint: Blueprint
-    world: HomeEnv
+    world: HomeWorld
     start: Home
     goals: tuple[Goal, ...]
     keeps: tuple[Condition, ...] = ()
@@ -46,7 +46,7 @@ class HomeSituation(Situation):
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeEnv(home, blueprint.conditions, blueprint.toolset), home)
+        return _situation(blueprint, HomeWorld(home, blueprint.conditions, blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _situation, (self.blueprint, self.world, self.start, self.heard)
@@ -188,6 +188,6 @@ def situation_of(episode: Episode) -> HomeSituation:
     return cast(HomeSituation, episode.situation)
 
 
-def _situation(blueprint: Blueprint, world: HomeEnv, start: Home, heard: Heard = Heard()) -> HomeSituation:
+def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: Heard = Heard()) -> HomeSituation:
     """The situation of these parts, with the goals of its blueprint."""
     return HomeSituation(blueprint, world, start, goals(blueprint, start), keeps(blueprint, start), heard)

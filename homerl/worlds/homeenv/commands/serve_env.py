@@ -25,9 +25,9 @@ def serve_env(
     port: Annotated[int, typer.Option(help="port of http; 0 for any free port")] = 8000,
 ) -> None:
     """Serve a home to agents of other programs. Each gets its own fork of the home."""
-    from envs.homeenv.env import HomeEnv
     from envs.homeenv.home_file import load_home
     from envs.homeenv.toolsets import TOOLSETS
+    from envs.homeenv.world import HomeWorld
     from envs.homemaker.make import HomeRecipe, make_home
 
     if not mcp:
@@ -39,7 +39,7 @@ def serve_env(
     from homerl.worlds.homeenv.serve_env import Transport, serve
 
     start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=range_of(devices or "2-6")))
-    serve(HomeEnv(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
+    serve(HomeWorld(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
 
 
 COMMAND = Command("serve-env", "research", serve_env, "homerl serve-env --mcp --home home.json")

@@ -1,0 +1,87 @@
+"""`pip install homerl[serve]`: what it brings, and that an agent answers from it in a real home's recorded answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from agent_served import Agent
+from scripted_server import ScriptedServer
+
+from homerl.terminal.endings import ending, extra_with
+from tests.homerl.homeassistant.replay import TOKEN, Replay
+
+ROOT = Path(__file__).parents[2]
+TRAINING = {
+    "accelerate", "datasets", "huggingface_hub", "pandas", "peft", "pvlib", "pyarrow", "safetensors", "scipy", "tokenizers",
+    "torch", "transformers", "trl", "wandb",
+}  # fmt: skip
+MOST_BYTES = 150e6  # of an environment with homerl[serve], pip itself and compiled modules
+TELLS = (
+    "import atexit, json, sys; from homerl.cli import main;"
+    "atexit.register(lambda: print('LOADED', json.dumps(sorted(sys.modules)), file=sys.stderr)); main()"
+)
+
+
+def loaded(*arguments: str, **more: str) -> set[str]:
+    """The top-level packages that a command has loaded when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", TELLS, *arguments], capture_output=True, text=True, env=os.environ | more, check=False
+    )
+    (modules,) = re.findall(r"^LOADED (.*)$", done.stderr, re.M)
+    return {module.partition(".")[0] for module in json.loads(modules)}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help")])
+def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> None:
+    assert not loaded(*arguments) & (TRAINING | {"openai", "starlette", "uvicorn", "websockets", "numpy"})
+
+
+def test_an_agent_with_a_model_elsewhere_loads_nothing_of_training(tmp_path: Path) -> None:
+    """The port is taken, so it ends where it would begin to answer."""
+    with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
+        named = ("--ha", home.url, "--model", model.url, "--port", str(taken.getsockname()[1]))
+        found = loaded("serve-agent", *named, "--log", str(tmp_path / "agent.jsonl"), HA_TOKEN=TOKEN)
+    assert {"openai", "starlette", "uvicorn", "websockets"} <= found
+    assert not found & TRAINING
+
+
+def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
+    assert [extra_with(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
+        "train", "train", "serve", "mcp", None,
+    ]  # fmt: skip
+    end = ending(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    assert end is not None and end.code == 2 and "pip install 'homerl[train]'" in end.message
+    assert ending(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
+
+
+@pytest.mark.long
+def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
+    """The wheel in a fresh environment: what is there, how large it is, and a sentence."""
+    pip = [sys.executable, "-m", "pip"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(wheel, check=True, capture_output=True)
+    (file,), fresh = tmp_path.glob("*.whl"), tmp_path / "fresh"
+    venv.create(fresh, symlinks=True, with_pip=True)
+    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[serve]"]
+    subprocess.run(install, check=True, capture_output=True)
+    (site,) = fresh.glob("lib/python*/site-packages")
+    assert not TRAINING & {path.name for path in site.iterdir()}
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < MOST_BYTES
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with Replay() as home, ScriptedServer() as model:
+        with Agent(tmp_path, home.url, model.url, python=fresh / "bin/python", env=clean | {"HA_TOKEN": TOKEN}) as agent:
+            assert agent.say("Turn on the ceiling lights.").startswith("Done.")
+        assert "Ceiling Lights" in json.dumps(model.requests)
+    remedy = subprocess.run(
+        [fresh / "bin/homerl", "serve", "nowhere"], cwd=tmp_path, env=clean, capture_output=True, text=True
+    )
+    assert remedy.returncode == 2 and "homerl[train]" in remedy.stderr
