@@ -1,0 +1,37 @@
+"""homerl in Home Assistant: an agent of `homerl serve-agent` as conversation agent and for AI tasks.
+
+Invariants:
+- Home Assistant makes no call for this integration: the agent does, by its own guard and consent.
+- The options only ever make the agent more careful than it was started.
+"""
+
+from __future__ import annotations
+
+from homeassistant.config_entries import ConfigEntry
+from homeassistant.const import CONF_API_KEY, CONF_URL, Platform
+from homeassistant.core import HomeAssistant
+from homeassistant.exceptions import ConfigEntryAuthFailed, ConfigEntryNotReady
+from homeassistant.helpers.aiohttp_client import async_get_clientsession
+
+from .agent import Agent, AgentError, KeyRefused
+
+PLATFORMS = (Platform.AI_TASK, Platform.CONVERSATION)
+
+
+async def async_setup_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> bool:
+    """Set up an agent that answers."""
+    agent = Agent(async_get_clientsession(hass), entry.data[CONF_URL], entry.data.get(CONF_API_KEY))
+    try:
+        await agent.name()
+    except KeyRefused as error:
+        raise ConfigEntryAuthFailed(str(error)) from error
+    except AgentError as error:
+        raise ConfigEntryNotReady(str(error)) from error
+    entry.runtime_data = agent
+    await hass.config_entries.async_forward_entry_setups(entry, PLATFORMS)
+    return True
+
+
+async def async_unload_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> bool:
+    """Unload an agent."""
+    return await hass.config_entries.async_unload_platforms(entry, PLATFORMS)
