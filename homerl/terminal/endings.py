@@ -89,7 +89,7 @@ def ending(error: BaseException) -> Ending | None:
         return Ending(str(error))
     if isinstance(error, KeyboardInterrupt):
         return Ending("stopped; start the same command again to go on", INTERRUPTED)
-    if isinstance(error, ModuleNotFoundError) and (extra := extra_with(error.name or "")):
+    if isinstance(error, ModuleNotFoundError) and error.name and (extra := extra_with(error.name)):
         what = "the package is not installed, and this command needs it"
         return Ending(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
     if found := system_error(error):

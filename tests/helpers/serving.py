@@ -15,6 +15,7 @@ from homerl.homeassistant.errors import HomeAssistantError
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.care import Care
 from homerl.worlds.homeenv.serving.caretaker import Caretaker
 from homerl.worlds.homeenv.serving.journal import Journal
 
@@ -79,10 +80,10 @@ class Served:
     journal: Journal
     dialogue: list[Message] = field(default_factory=list)
 
-    def say(self, text: str) -> str:
+    def say(self, text: str, care: Care = Care()) -> str:
         """Say something in the dialogue; the reply."""
         self.dialogue.append({"role": "user", "content": text})
-        reply = asyncio.run(self.caretaker.answer(self.dialogue))
+        reply = asyncio.run(self.caretaker.answer(self.dialogue, care=care))
         self.dialogue.append({"role": "assistant", "content": reply})
         return reply
 

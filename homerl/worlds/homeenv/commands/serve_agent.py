@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from homerl.play.loop import Agent
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
-MODES = ("shadow", "confirm", "act")
-
 
 def serve_agent(
     context: typer.Context,
@@ -58,6 +56,7 @@ def serve_agent(
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from envs.homeenv.toolsets import TOOLSETS
     from homerl.web.address import Address, key_in, listening
+    from homerl.worlds.homeenv.serving.care import MODES
     from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
     from homerl.worlds.homeenv.serving.guard import Guard
     from homerl.worlds.homeenv.serving.journal import Journal

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import cast
 
 from envs.homeenv.automation import hidden_rules
 from envs.homeenv.home import Home
@@ -38,6 +38,7 @@ from homerl.worlds.homeenv.blueprints.blueprint import PromptName
 from homerl.worlds.homeenv.live import Attempt, LiveSituation, Made, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.caching import kept, prompt_of
+from homerl.worlds.homeenv.serving.care import Care, Mode
 from homerl.worlds.homeenv.serving.changes import called
 from homerl.worlds.homeenv.serving.codes import code_said, wants_code, with_code
 from homerl.worlds.homeenv.serving.consent import ASKED, assents, dissents
@@ -55,7 +56,6 @@ from homerl.worlds.homeenv.serving.telling import Telling, reason
 from homerl.worlds.homeenv.serving.texts import whole
 from homerl.worlds.homeenv.serving.words import Words, joined
 
-Mode = Literal["shadow", "confirm", "act"]
 STEPS = 8  # messages of the agent for one of the person's
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
@@ -101,18 +101,18 @@ class Caretaker:
         self._guard = self._guard.knowing(home)
 
     async def answer(
-        self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays, area: str | None = None,
-        speaker: str = "", speak: Callable[[str], None] | None = None,
+        self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays, care: Care = Care(),
+        area: str | None = None, speaker: str = "", speak: Callable[[str], None] | None = None,
     ) -> str:  # fmt: skip
         """The reply to the last message of a dialogue, which is a person's. If the model fails, the reply says why.
 
-        `gone` tells whether the person does not wait any more; who has gone gets nothing carried out. `area` is where the
-        person speaks, as Home Assistant tells it, and `speaker` tells people apart, as far as it is known. To `speak` come
-        the parts of the reply that may be spoken before its end.
+        `gone` tells whether the person does not wait any more; who has gone gets nothing carried out. `care` is what the
+        request asks for beyond the house. `area` is where the person speaks, as Home Assistant tells it, and `speaker` tells
+        people apart, as far as it is known. To `speak` come the parts of the reply that may be spoken before its end.
         """
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
         dialogue = whole(list(dialogue))
-        exchange = Exchange(str(dialogue[-1]["content"]), asker, self.home, area, speaker, speak)
+        exchange = Exchange(str(dialogue[-1]["content"]), asker, self.home, care, area, speaker, speak)
         return await self._answer(exchange, dialogue)
 
     @asynccontextmanager
@@ -163,6 +163,7 @@ class Caretaker:
         await exchange.asker.require()
         await self._look_at(exchange)
         waiting = self._waiting.take(dialogue[:-1], exchange.speaker)
+        waiting = None if self._mode(exchange) == "shadow" else waiting
         code = self._code(exchange, waiting) if waiting else None
         if waiting and (code or assents(exchange.said, self.house.spoken)):
             exchange.said = HIDDEN if code else exchange.said
@@ -239,18 +240,24 @@ class Caretaker:
             exchange.reply = joined(often, self._telling(exchange).missed(exchange))
             return
         exchange.guarded = self._needs_consent(exchange)
-        if self.house.mode == "shadow":
+        if self._mode(exchange) == "shadow":
             key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
-        elif self.house.mode == "confirm" or exchange.guarded:
+        elif self._mode(exchange) == "confirm" or exchange.guarded:
             coded = any(wants_code(exchange.home, one) for one in exchange.made)
             self._ask(exchange, "ask_code" if coded else "ask_guarded" if exchange.guarded else "ask")
         else:
             async with self._alone(exchange):
                 await self._do_now(exchange)
 
+    def _mode(self, exchange: Exchange) -> Mode:
+        return exchange.care.within(self.house.mode)
+
+    def _guarding(self, exchange: Exchange) -> Guard:
+        return self._guard.holding(exchange.care.guard)
+
     def _needs_consent(self, exchange: Exchange) -> dict[str, str]:
-        return self._guard.needs_consent(exchange.home, exchange.made, exchange.said, exchange.touched)
+        return self._guarding(exchange).needs_consent(exchange.home, exchange.made, exchange.said, exchange.touched)
 
     async def _do_now(self, exchange: Exchange) -> None:
         """Carry out what the agent did in the twin. If somebody has acted meanwhile, it first runs in the home of now."""
@@ -350,7 +357,7 @@ class Caretaker:
         What is not exposed is told by its kind alone: the model reads this in the next turn.
         """
         touched = dict.fromkeys([*(one.did for one in exchange.made), *exchange.touched])
-        plan, led = exchange.home.plan, self._guard.led_to(exchange.home, touched)
+        plan, led = exchange.home.plan, self._guarding(exchange).led_to(exchange.home, touched)
         ends = sorted({end for found in led.values() for end in found} - touched.keys())
         things = dict.fromkeys(called(plan, end) if end in plan.by_did else kind_of(end) for end in ends)
         perhaps = [self.words.say("perhaps", what=self.words.listed(things, "within"))] if things else []
@@ -367,7 +374,7 @@ class Caretaker:
                 exchange.reply = joined(exchange.reply, remark)
 
     def _log(self, exchange: Exchange) -> None:
-        self.journal.append(exchange.entry(self.house.mode, exchange.agent or self.name))
+        self.journal.append(exchange.entry(self._mode(exchange), exchange.agent or self.name))
 
 
 def _left(plan: Plan, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 from envs.homeenv.home import Home
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.asker import Asker
+from homerl.worlds.homeenv.serving.care import Care
 from homerl.worlds.homeenv.serving.changes import Later, changes_of, later_of
 from homerl.worlds.homeenv.serving.hiding import HIDDEN, masked, secrets_of, visible_arguments
 from homerl.worlds.homeenv.serving.journal import ChangeRecord, Entry, Fate, Outcome
@@ -47,6 +48,7 @@ class Exchange:
     said: str
     asker: Asker
     home: Home
+    care: Care = field(default_factory=Care)
     area: str | None = None
     speaker: str = ""
     speak: Callable[[str], None] | None = None

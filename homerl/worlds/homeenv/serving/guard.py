@@ -56,6 +56,10 @@ class Guard:
         hidden = self.held - (home.plan.by_did.keys() - unseen)
         return replace(self, held=held | hidden, groups={**self.groups, **_groups(home)})
 
+    def holding(self, dids: frozenset[str]) -> Guard:
+        """The guard with further devices that are guarded, whatever the owner allowed."""
+        return replace(self, held=self.held | dids, allowed=self.allowed - dids)
+
     def needs_consent(self, home: Home, made: Sequence[Made], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
         """The guarded devices among those called and `changed` that need consent, each with the reason."""
         dids = dict.fromkeys([*(one.did for one in made), *changed])

@@ -4,6 +4,7 @@ Invariants:
 - It never returns tool calls: the caretaker makes the calls, so that Home Assistant cannot make them behind its back.
 - It admits whom `homerl.web.door` admits. On an address other than the loopback every request needs the key.
 - Nothing is carried out for a client that has hung up.
+- A request may ask for more care than the agent was started with, never for less.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from envs.messages import Message, text_message
 from homerl.web.address import Address
 from homerl.web.completions import completion, models, spoken
 from homerl.web.door import BadRequest, admit, body_of, refused
+from homerl.worlds.homeenv.serving.care import care_of
 from homerl.worlds.homeenv.serving.caretaker import Caretaker
 from homerl.worlds.homeenv.serving.page import journal_page
 from homerl.worlds.homeenv.serving.speaker import area_told
@@ -61,7 +63,9 @@ class Endpoint:
         body = await body_of(request)
         dialogue, speaker = dialogue_of(body), _text(body.get("user"))
         told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
-        asked: dict[str, Any] = {"gone": request.is_disconnected, "area": area_told(told), "speaker": speaker}
+        asked: dict[str, Any] = {
+            "gone": request.is_disconnected, "care": care_of(body), "area": area_told(told), "speaker": speaker,
+        }  # fmt: skip
         if body.get("stream"):
             return spoken(self.caretaker.name, self._parts(dialogue, asked))
         return completion(self.caretaker.name, text_message(await self.caretaker.answer(dialogue, **asked)), False)

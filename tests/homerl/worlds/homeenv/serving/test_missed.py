@@ -16,7 +16,8 @@ from envs.homeenv.home import Home
 from envs.homeenv.values.audit import RULES
 from homerl.llm.agent import LLMAgent
 from homerl.llm.endpoint import Endpoint
-from homerl.worlds.homeenv.serving.caretaker import Caretaker, House, Mode
+from homerl.worlds.homeenv.serving.care import Mode
+from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
 from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.journal import Journal
 from homerl.worlds.homeenv.serving.page import journal_page

@@ -1,0 +1,57 @@
+"""Home Assistant's own fixtures for tests, with the component of this folder, and an agent that stands for a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+pytest_plugins = "pytest_homeassistant_custom_component"
+KEY = "a-key-of-the-tests"
+
+
+@pytest.fixture(autouse=True)
+def component(enable_custom_integrations: None) -> None:
+    """Home Assistant finds the component."""
+
+
+@dataclass
+class StandIn:
+    """Answers as `homerl serve-agent` does, in the words of `says`."""
+
+    says: Callable[[dict[str, Any]], str] = lambda body: "Done."
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    url: str = ""
+    server: TestServer | None = None
+
+    async def models(self, request: web.Request) -> web.Response:
+        """The list of its model."""
+        return self._with_key(request, {"object": "list", "data": [{"id": "tiny", "object": "model"}]})
+
+    async def chat(self, request: web.Request) -> web.Response:
+        """A reply."""
+        self.requests.append(body := await request.json())
+        message = {"role": "assistant", "content": self.says(body)}
+        return self._with_key(request, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+    def _with_key(self, request: web.Request, answer: dict[str, Any]) -> web.Response:
+        if request.headers.get("Authorization") != f"Bearer {KEY}":
+            return web.json_response({"error": {"message": "the key is missing or wrong"}}, status=401)
+        return web.json_response(answer)
+
+
+@pytest.fixture
+async def agent(socket_enabled: None) -> StandIn:
+    """An agent behind a key."""
+    one, app = StandIn(), web.Application()
+    app.router.add_get("/v1/models", one.models)
+    app.router.add_post("/v1/chat/completions", one.chat)
+    one.server = TestServer(app)
+    await one.server.start_server()
+    one.url = f"http://127.0.0.1:{one.server.port}/v1"
+    yield one
+    await one.server.close()

@@ -1,0 +1,165 @@
+"""The component as Home Assistant's own tests test integrations. `scripts/check_homeassistant --component` runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import voluptuous as vol
+from conftest import KEY, StandIn
+from custom_components.homerl.agent import base_of
+from custom_components.homerl.const import DOMAIN
+from homeassistant.components import conversation
+from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryState
+from homeassistant.const import CONF_API_KEY, CONF_URL
+from homeassistant.core import Context, HomeAssistant
+from homeassistant.data_entry_flow import FlowResultType
+from homeassistant.exceptions import HomeAssistantError
+from homeassistant.helpers.selector import NumberSelector, TextSelector
+from homeassistant.helpers.service_info.hassio import HassioServiceInfo
+from homeassistant.setup import async_setup_component
+from pytest_homeassistant_custom_component.common import MockConfigEntry
+
+SPEAKER, CLERK = "conversation.tiny", "ai_task.tiny_tasks"
+
+
+@pytest.fixture
+async def entry(hass: HomeAssistant, agent: StandIn) -> MockConfigEntry:
+    """An agent that was added."""
+    for name in ("homeassistant", "conversation", "ai_task"):
+        assert await async_setup_component(hass, name, {})
+    entry = MockConfigEntry(domain=DOMAIN, title="tiny", data={CONF_URL: agent.url, CONF_API_KEY: KEY})
+    entry.add_to_hass(hass)
+    assert await hass.config_entries.async_setup(entry.entry_id)
+    await hass.async_block_till_done()
+    return entry
+
+
+async def says(hass: HomeAssistant, text: str, conversation_id: str | None = None) -> conversation.ConversationResult:
+    return await conversation.async_converse(hass, text, conversation_id, Context(), agent_id=SPEAKER, language="en")
+
+
+def speech(result: conversation.ConversationResult) -> str:
+    return result.response.as_dict()["speech"]["plain"]["speech"]
+
+
+@pytest.mark.parametrize("typed", ["http://host:8124", "http://host:8124/", " http://host:8124/v1/ ", "http://host:8124/v1"])
+def test_an_address_is_understood_with_and_without_its_end(typed: str) -> None:
+    assert base_of(typed) == "http://host:8124/v1"
+
+
+async def test_it_is_added_by_hand_once_the_agent_answers(hass: HomeAssistant, agent: StandIn) -> None:
+    for typed, key, where, error in (
+        ("host:8124", KEY, CONF_URL, "invalid_url"),
+        (agent.url, "another", "base", "invalid_auth"),
+        (agent.url.replace("/v1", "/nowhere"), KEY, "base", "cannot_connect"),
+    ):
+        flow = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_USER})
+        shown = await hass.config_entries.flow.async_configure(flow["flow_id"], {CONF_URL: typed, CONF_API_KEY: key})
+        assert shown["type"] is FlowResultType.FORM and shown["errors"] == {where: error}
+    given = {CONF_URL: agent.url.removesuffix("/v1"), CONF_API_KEY: KEY}
+    done = await hass.config_entries.flow.async_configure(flow["flow_id"], given)
+    assert done["type"] is FlowResultType.CREATE_ENTRY and done["title"] == "tiny"
+    assert done["data"] == {CONF_URL: agent.url, CONF_API_KEY: KEY}
+    again = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_USER}, data=given)
+    assert again["type"] is FlowResultType.ABORT and again["reason"] == "already_configured"
+
+
+async def test_the_app_tells_of_its_agent(hass: HomeAssistant, agent: StandIn) -> None:
+    assert agent.server is not None
+    told = {"host": "127.0.0.1", "port": agent.server.port, "api_key": KEY}
+    info = HassioServiceInfo(config=told, name="homerl", slug="local_homerl", uuid="1234")
+    flow = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_HASSIO}, data=info)
+    assert flow["type"] is FlowResultType.FORM and flow["step_id"] == "hassio_confirm"
+    done = await hass.config_entries.flow.async_configure(flow["flow_id"], {})
+    assert done["type"] is FlowResultType.CREATE_ENTRY and done["data"] == {CONF_URL: agent.url, CONF_API_KEY: KEY}
+    info.config["api_key"] = "a new one"
+    again = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_HASSIO}, data=info)
+    assert again["reason"] == "already_configured" and done["result"].data[CONF_API_KEY] == "a new one"
+
+
+async def test_a_dialogue_is_sent_whole_and_the_reply_is_spoken(
+    hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry
+) -> None:
+    agent.says = lambda body: "I am asked to unlock Front Door. Shall I?" if len(body["messages"]) == 2 else "Done."
+    first = await says(hass, "Unlock the front door.")
+    assert speech(first).endswith("Shall I?") and first.continue_conversation
+    second = await says(hass, "Yes.", first.conversation_id)
+    assert speech(second) == "Done." and not second.continue_conversation
+    system, *dialogue = agent.requests[-1]["messages"]
+    assert system["role"] == "system" and [one["content"] for one in dialogue] == [
+        "Unlock the front door.", "I am asked to unlock Front Door. Shall I?", "Yes.",
+    ]  # fmt: skip
+    assert agent.requests[-1]["homerl"] == {}
+
+
+async def test_what_the_agent_does_not_say_is_told(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
+    assert agent.server is not None
+    await agent.server.close()
+    result = await says(hass, "Turn on the lamp.")
+    assert "does not answer" in speech(result) and result.response.error_code == "failed_to_handle"
+
+
+async def test_the_options_make_the_agent_more_careful(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
+    flow = await hass.config_entries.options.async_init(entry.entry_id)
+    chosen = {"mode": "confirm", "language": "de", "guard": ["switch.boiler"]}
+    done = await hass.config_entries.options.async_configure(flow["flow_id"], chosen)
+    await hass.async_block_till_done()
+    assert done["type"] is FlowResultType.CREATE_ENTRY and entry.state is ConfigEntryState.LOADED
+    await says(hass, "Turn on the lamp.")
+    assert agent.requests[-1]["homerl"] == {"mode": "confirm", "guard": ["switch.boiler"]}
+    assert conversation.get_agent_manager(hass).async_get_agent_info(SPEAKER) is not None
+    speaker: Any = conversation.async_get_agent(hass, SPEAKER)
+    assert speaker.supported_languages == ["de"]
+
+
+async def task(hass: HomeAssistant, **more: Any) -> Any:
+    data = {"task_name": "test", "entity_id": CLERK, "instructions": "How warm is the bedroom?"} | more
+    answer = await hass.services.async_call("ai_task", "generate_data", data, blocking=True, return_response=True)
+    return answer["data"]
+
+
+async def test_a_task_changes_nothing_and_gives_text_or_data(
+    hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry
+) -> None:
+    agent.says = lambda body: "It is 21 degrees."
+    assert await task(hass) == "It is 21 degrees."
+    assert agent.requests[-1]["homerl"] == {"mode": "shadow"}
+    number = {"selector": {"number": {}}, "description": "degrees", "required": True}
+    structure = {"warm": number, "remark": {"selector": {"text": {}}}}
+    agent.says = lambda body: 'Here you are: {"warm": 21}'
+    assert await task(hass, structure=structure) == {"warm": 21}
+    asked = agent.requests[-1]["messages"][-1]["content"]
+    assert "- warm " in asked and "): degrees" in asked and "remark" in asked and "may be missing" in asked
+    for wrong in ("21", '{"warm": "very"}', '{"remark": "mild"}', "{"):
+        agent.says = lambda body, said=wrong: said
+        with pytest.raises(HomeAssistantError, match="no data of this structure"):
+            await task(hass, structure=structure)
+
+
+async def test_another_key_is_asked_for(hass: HomeAssistant, agent: StandIn) -> None:
+    entry = MockConfigEntry(domain=DOMAIN, title="tiny", data={CONF_URL: agent.url, CONF_API_KEY: "old"})
+    entry.add_to_hass(hass)
+    assert not await hass.config_entries.async_setup(entry.entry_id)
+    assert entry.state is ConfigEntryState.SETUP_ERROR
+    (flow,) = hass.config_entries.flow.async_progress()
+    assert flow["context"]["source"] == "reauth"
+    done = await hass.config_entries.flow.async_configure(flow["flow_id"], {CONF_API_KEY: KEY})
+    await hass.async_block_till_done()
+    assert done["reason"] == "reauth_successful" and entry.state is ConfigEntryState.LOADED
+
+
+async def test_another_address_can_be_given(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
+    hass.config_entries.async_update_entry(entry, data={CONF_URL: "http://127.0.0.1:9/v1", CONF_API_KEY: KEY})
+    flow = await entry.start_reconfigure_flow(hass)
+    given = {CONF_URL: agent.url, CONF_API_KEY: KEY}
+    done = await hass.config_entries.flow.async_configure(flow["flow_id"], given)
+    await hass.async_block_till_done()
+    assert done["reason"] == "reconfigure_successful" and entry.data == given and entry.state is ConfigEntryState.LOADED
+
+
+def test_a_structure_is_told_in_words() -> None:
+    from custom_components.homerl.ai_task import form_of
+
+    told = form_of(vol.Schema({vol.Required("a", description="first"): NumberSelector(), vol.Optional("b"): TextSelector()}))
+    assert "- a " in told and ": first" in told and "- b " in told and told.count("may be missing") == 1
