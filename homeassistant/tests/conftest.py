@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from homeassistant.core import HomeAssistant
+from homeassistant.setup import async_setup_component
 
 pytest_plugins = "pytest_homeassistant_custom_component"
 KEY = "a-key-of-the-tests"
 
 
 @pytest.fixture(autouse=True)
-def component(enable_custom_integrations: None) -> None:
-    """Home Assistant finds the component."""
+async def component(hass: HomeAssistant, enable_custom_integrations: None) -> None:
+    """Home Assistant finds the component, and knows what is exposed."""
+    assert await async_setup_component(hass, "homeassistant", {})
 
 
 @dataclass

@@ -10,6 +10,7 @@ from conftest import KEY, StandIn
 from custom_components.homerl.agent import base_of
 from custom_components.homerl.const import DOMAIN
 from homeassistant.components import conversation
+from homeassistant.components.conversation.const import DATA_COMPONENT
 from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryState
 from homeassistant.const import CONF_API_KEY, CONF_URL
 from homeassistant.core import Context, HomeAssistant
@@ -17,7 +18,6 @@ from homeassistant.data_entry_flow import FlowResultType
 from homeassistant.exceptions import HomeAssistantError
 from homeassistant.helpers.selector import NumberSelector, TextSelector
 from homeassistant.helpers.service_info.hassio import HassioServiceInfo
-from homeassistant.setup import async_setup_component
 from pytest_homeassistant_custom_component.common import MockConfigEntry
 
 SPEAKER, CLERK = "conversation.tiny", "ai_task.tiny_tasks"
@@ -26,8 +26,6 @@ SPEAKER, CLERK = "conversation.tiny", "ai_task.tiny_tasks"
 @pytest.fixture
 async def entry(hass: HomeAssistant, agent: StandIn) -> MockConfigEntry:
     """An agent that was added."""
-    for name in ("homeassistant", "conversation", "ai_task"):
-        assert await async_setup_component(hass, name, {})
     entry = MockConfigEntry(domain=DOMAIN, title="tiny", data={CONF_URL: agent.url, CONF_API_KEY: KEY})
     entry.add_to_hass(hass)
     assert await hass.config_entries.async_setup(entry.entry_id)
@@ -44,7 +42,7 @@ def speech(result: conversation.ConversationResult) -> str:
 
 
 @pytest.mark.parametrize("typed", ["http://host:8124", "http://host:8124/", " http://host:8124/v1/ ", "http://host:8124/v1"])
-def test_an_address_is_understood_with_and_without_its_end(typed: str) -> None:
+async def test_an_address_is_understood_with_and_without_its_end(typed: str) -> None:
     assert base_of(typed) == "http://host:8124/v1"
 
 
@@ -108,9 +106,7 @@ async def test_the_options_make_the_agent_more_careful(hass: HomeAssistant, agen
     assert done["type"] is FlowResultType.CREATE_ENTRY and entry.state is ConfigEntryState.LOADED
     await says(hass, "Turn on the lamp.")
     assert agent.requests[-1]["homerl"] == {"mode": "confirm", "guard": ["switch.boiler"]}
-    assert conversation.get_agent_manager(hass).async_get_agent_info(SPEAKER) is not None
-    speaker: Any = conversation.async_get_agent(hass, SPEAKER)
-    assert speaker.supported_languages == ["de"]
+    assert hass.data[DATA_COMPONENT].get_entity(SPEAKER).supported_languages == ["de"]
 
 
 async def task(hass: HomeAssistant, **more: Any) -> Any:
@@ -158,7 +154,7 @@ async def test_another_address_can_be_given(hass: HomeAssistant, agent: StandIn,
     assert done["reason"] == "reconfigure_successful" and entry.data == given and entry.state is ConfigEntryState.LOADED
 
 
-def test_a_structure_is_told_in_words() -> None:
+async def test_a_structure_is_told_in_words() -> None:
     from custom_components.homerl.ai_task import form_of
 
     told = form_of(vol.Schema({vol.Required("a", description="first"): NumberSelector(), vol.Optional("b"): TextSelector()}))

@@ -16,11 +16,15 @@ from envs.documents import InputError
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens. `key` is needed on every request unless it is None, which the loopback alone allows."""
+    """Where a server listens. `key` is needed on every request unless it is None, which the loopback alone allows.
+
+    `ingress` is the address of a proxy that asks by itself who somebody is: its requests for pages need no key.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8124
     key: str | None = None
+    ingress: str | None = None
 
     def __post_init__(self) -> None:
         if self.key is None and not is_loopback(self.host):

@@ -3,7 +3,8 @@
 Invariants:
 - A request with a body needs JSON as its content type, and a server without a key takes only requests for this machine, so
   that no web page in a browser can send one.
-- A server with a key takes nothing without it. A browser sends it as a password, for pages alone.
+- A server with a key takes nothing without it. A browser sends it as a password, for pages alone; the proxy of
+  `Address.ingress` needs none for them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ async def refused(request: Request, error: Exception) -> Response:
 
 def admit(request: Request, address: Address, browser: bool = False) -> None:
     """Refuse a request that does not come from a program of this machine, or that lacks the key."""
+    if browser and request.client is not None and request.client.host == address.ingress:
+        return
     if address.key is None:
         _admit_local(address, request.headers.getlist("host"))
     elif not hmac.compare_digest(_key_of(request, browser).encode(), address.key.encode()):

@@ -25,8 +25,10 @@ async def serve(app: Any, at: socket.socket) -> None:
 
 
 def configured(app: Any) -> uvicorn.Config:
-    """How uvicorn serves an application."""
-    return uvicorn.Config(app, http=Connection, log_config=None, access_log=False, timeout_graceful_shutdown=STOPPING)
+    """How uvicorn serves an application. No header of a request tells whom it comes from."""
+    return uvicorn.Config(
+        app, http=Connection, log_config=None, access_log=False, proxy_headers=False, timeout_graceful_shutdown=STOPPING
+    )
 
 
 class Connection(H11Protocol):

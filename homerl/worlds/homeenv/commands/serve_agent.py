@@ -52,6 +52,7 @@ def serve_agent(
     host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a key")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8124,
     key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
+    ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from envs.homeenv.toolsets import TOOLSETS
@@ -65,7 +66,7 @@ def serve_agent(
     one_of("--mode", mode, MODES)
     one_of("--toolset", toolset, TOOLSETS)
     one_of("--prompt", prompt, ("brief", "full"))
-    address = Address(host, port, key_in(key_env))
+    address = Address(host, port, key_in(key_env), ingress)
     twin, real = _homes(home, ha, token_env, mode)
     for did in allow or ():
         one_of("--allow", did, twin.plan.by_did)

@@ -42,6 +42,7 @@ class Endpoint:
                 Route("/v1/models", self._models),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/", self._page),
+                Route("/health", _well),
             ],
             exception_handlers={BadRequest: refused, InputError: _unreadable},
         )
@@ -106,6 +107,10 @@ def _text(content: Any) -> str:
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
     return " ".join(text for text in texts if isinstance(text, str)).strip()
+
+
+async def _well(request: Request) -> Response:
+    return PlainTextResponse("ok")  # for whom restarts it, without a key
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

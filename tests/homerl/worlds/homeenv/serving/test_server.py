@@ -162,6 +162,16 @@ def test_a_browser_opens_the_page_with_the_key_as_password(serve):
             assert get(port, "/", Authorization=wrong).status == 401
 
 
+@pytest.mark.parametrize(("ingress", "page"), [("127.0.0.1", 200), ("172.30.32.2", 401)])
+def test_the_ingress_needs_no_key_for_the_page_alone_and_nobody_pretends_to_be_it(serve, ingress, page):
+    served = serve("act")
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret", ingress=ingress)).app()) as port:
+        pretended = {"X-Forwarded-For": "172.30.32.2", "X-Forwarded-Proto": "http"}
+        assert get(port, "/", **pretended).status == page
+        assert get(port, "/v1/models", **pretended).status == 401
+        assert get(port, "/health").read() == b"ok"
+
+
 @pytest.mark.parametrize("key", ["schlüssel", "钥匙", "two words"])
 def test_a_key_that_no_header_carries_is_refused_at_the_start(key):
     with pytest.raises(InputError, match="--key-env") as raised:
