@@ -7,6 +7,7 @@ ha_home=${HOMERL_HA:-${XDG_CACHE_HOME:-$HOME/.cache}/homerl/homeassistant}
 ha_port=${HOMERL_HA_PORT:-8123}
 ha_debian=$ha_home/debian
 ha_pid=
+ha_tests=0.13.375  # pytest-homeassistant-custom-component, which brings the Home Assistant that it is made for
 
 # Installs into a folder that gets its name when it is whole: killed half-way, the next start begins anew.
 ha_install() {
@@ -48,7 +49,25 @@ ha_pip() {
     local where=$1
     shift
     chroot "$where" env -u PIP_FIND_LINKS PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
-        /ha/bin/pip install --quiet --disable-pip-version-check "$@" >>"$ha_home/install.log"
+        "${ha_venv:-/ha}/bin/pip" install --quiet --disable-pip-version-check "$@" >>"$ha_home/install.log"
+}
+
+# Tests the component as Home Assistant's own tests test integrations, in an environment of its own.
+ha_component() {
+    local ha_venv=/component-tests
+    if [ "$(cat "$ha_debian$ha_venv/.homerl" 2>/dev/null)" != "$ha_tests" ]; then
+        say "installing Home Assistant's fixtures for tests ($ha_tests)"
+        rm -rf "$ha_debian$ha_venv"
+        chroot "$ha_debian" python3 -m venv "$ha_venv"
+        cp -L /etc/resolv.conf "$ha_debian/etc/resolv.conf"
+        ha_pip "$ha_debian" "pytest-homeassistant-custom-component==$ha_tests"
+        chroot "$ha_debian" "$ha_venv/bin/python" /tmp/requirements.py >"$ha_debian/tmp/component.txt"
+        ha_pip "$ha_debian" -r /tmp/component.txt
+        : >"$ha_debian/etc/resolv.conf"
+        printf '%s\n' "$ha_tests" >"$ha_debian$ha_venv/.homerl"
+    fi
+    rm -rf "$ha_debian/component" && cp -r "$root/homeassistant" "$ha_debian/component"
+    chroot "$ha_debian" sh -c "cd /component/tests && $ha_venv/bin/python -m pytest -p no:cacheprovider \"\$@\"" sh "$@"
 }
 
 # Starts a Home Assistant without a past, on the loopback only, and furnishes it: with the demo, or with `ha_casa` as the home of
@@ -58,6 +77,7 @@ ha_start() {
     rm -rf "$config" && mkdir -p "$config/.storage"
     cp "$root/scripts/ha/${ha_casa:+casa/}"*configuration.yaml "$config/"
     [ -z "${ha_casa-}" ] || cp "$root/scripts/ha/casa/automations.yaml" "$config/"
+    cp -r "$root/homeassistant/custom_components" "$config/"
     # `http:` in the YAML would be undone after five minutes
     printf '{"version": 1, "minor_version": 1, "key": "http", "data": {"server_host": ["127.0.0.1"], "server_port": %s}}' \
         "$ha_port" >"$config/.storage/http"

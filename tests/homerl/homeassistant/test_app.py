@@ -1,0 +1,164 @@
+"""What makes an agent an app, a component and a service of a person's Home Assistant: each says the same of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+import uvicorn
+import yaml
+from agent_served import answers
+from scripted_server import ScriptedServer
+from starlette.applications import Starlette
+from starlette.requests import Request as Asked
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+
+import homerl
+from homerl.worlds.homeenv.commands.serve_agent import COMMAND
+from tests.homerl.homeassistant.replay import TOKEN, Replay
+
+FOLDER = Path(__file__).parents[3] / "homeassistant"
+APP, COMPONENT = FOLDER / "app", FOLDER / "custom_components/homerl"
+CONFIG = yaml.safe_load((APP / "config.yaml").read_text())
+_spec = spec_from_file_location("start", APP / "start.py")
+assert _spec is not None and _spec.loader is not None
+start = module_from_spec(_spec)
+_spec.loader.exec_module(start)
+
+
+def keys(value: Any, path: str = "") -> set[str]:
+    """The paths of all texts in nested objects."""
+    if not isinstance(value, dict):
+        return {path}
+    return {found for name, one in value.items() for found in keys(one, f"{path}/{name}")}
+
+
+def test_all_parts_are_of_this_version() -> None:
+    manifest = json.loads((COMPONENT / "manifest.json").read_text())
+    assert manifest["version"] == CONFIG["version"] == homerl.__version__
+    assert json.loads((FOLDER / "hacs.json").read_text())["homeassistant"] == CONFIG["homeassistant"]
+
+
+def test_the_component_depends_on_nothing_but_home_assistant() -> None:
+    allowed = set(sys.stdlib_module_names) | {"homeassistant", "aiohttp", "yarl", "voluptuous"}
+    for path in COMPONENT.glob("*.py"):
+        names = re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.M)
+        assert set(names) <= allowed, path.name
+
+
+def test_the_texts_of_the_component_are_there_in_each_language() -> None:
+    texts = json.loads((COMPONENT / "strings.json").read_text())
+    told = {path.stem: json.loads(path.read_text()) for path in (COMPONENT / "translations").iterdir()}
+    assert told["en"] == texts and len(told) >= 3
+    assert all(keys(one) == keys(texts) for one in told.values())
+    source = (COMPONENT / "config_flow.py").read_text()
+    assert set(re.findall(r'errors\[.*?\] = "(\w+)"', source)) == texts["config"]["error"].keys()
+    assert set(re.findall(r'_added\(\s*"(\w+)"', source)) == texts["config"]["step"].keys()
+
+
+def test_the_texts_of_the_app_are_there_in_each_language() -> None:
+    for path in (APP / "translations").iterdir():
+        told = yaml.safe_load(path.read_text())
+        assert told["configuration"].keys() == CONFIG["schema"].keys() and told["network"].keys() == CONFIG["ports"].keys()
+        assert all(text["name"] and text["description"] for text in told["configuration"].values()), path
+
+
+def test_the_app_starts_a_command_that_there_is(tmp_path: Path) -> None:
+    options = CONFIG["options"] | {"model": "http://m/v1", "served": "tiny", "allow": ["lock.a", "lock.b"]}
+    _, _, module, name, *words = start.command_of(options, "http://supervisor/core", tmp_path)
+    known = {f"--{parameter.replace('_', '-')}" for parameter in inspect.signature(COMMAND.work).parameters}
+    assert (module, name) == ("homerl.cli", COMMAND.words) and set(words[::2]) <= known
+    pairs = [*zip(words[::2], words[1::2])]
+    assert {("--mode", "shadow"), ("--allow", "lock.a"), ("--allow", "lock.b"), ("--ingress", "172.30.32.2")} <= {*pairs}
+    assert "--served" not in start.command_of(CONFIG["options"] | {"model": "http://m/v1"}, "http://s", tmp_path)
+
+
+def test_the_key_of_the_app_stays_and_is_its_own(tmp_path: Path) -> None:
+    key = start.key_of(tmp_path)
+    assert len(key) >= 32 and start.key_of(tmp_path) == key
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+class Supervisor:
+    """A stand-in for the Supervisor: what it tells an app, what it is told, and Home Assistant behind it."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.home = Replay()
+        routes = [
+            Route("/addons/self/info", self._info),
+            Route("/discovery", self._discovery, methods=["POST"]),
+            WebSocketRoute("/core/api/websocket", self.home._converse),
+        ]
+        self._at = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._at.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
+
+    def __enter__(self) -> Supervisor:
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._at]}, daemon=True)
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)
+
+    async def _info(self, request: Asked) -> JSONResponse:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+        return JSONResponse({"result": "ok", "data": {"hostname": "local-homerl", "ingress": True}})
+
+    async def _discovery(self, request: Asked) -> JSONResponse:
+        self.told.append(await request.json())
+        return JSONResponse({"result": "ok", "data": {"uuid": "1"}})
+
+
+@pytest.mark.long
+def test_the_app_runs_under_a_supervisor(tmp_path: Path) -> None:
+    with Supervisor() as supervisor, ScriptedServer() as model:
+        options = CONFIG["options"] | {"model": model.url}
+        (tmp_path / "options.json").write_text(json.dumps(options))
+        environment = {"SUPERVISOR_TOKEN": TOKEN, "SUPERVISOR": supervisor.url, "AGENT_FOLDER": str(tmp_path)}
+        more = os.environ | environment | {"PYTHON": sys.executable}
+        with subprocess.Popen(
+            [APP / "run.sh"], env=more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as app:
+            try:
+                answers(f"http://127.0.0.1:{start.PORT}/health", app)
+                (told,) = supervisor.told
+                assert told["service"] == "homerl" and told["config"]["host"] == "local-homerl"
+                head = {"Authorization": f"Bearer {told['config']['api_key']}", "Content-Type": "application/json"}
+                body = json.dumps({"messages": [{"role": "user", "content": "Turn on the ceiling lights."}]}).encode()
+                where = f"http://127.0.0.1:{told['config']['port']}/v1/chat/completions"
+                reply = json.load(urlopen(Request(where, body, head), timeout=60))
+            finally:
+                app.terminate()
+            printed = app.stdout.read() if app.stdout else ""
+    assert reply["choices"][0]["message"]["content"].startswith("Done.")
+    assert TOKEN not in printed and told["config"]["api_key"] not in printed
+    assert (tmp_path / "agent.jsonl").exists()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not at hand")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    unit = (FOLDER / "homerl-agent.service").read_text().replace("/opt/homerl/bin/homerl", sys.executable)
+    (tmp_path / "homerl-agent.service").write_text(unit)
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "homerl-agent.service")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "homerl-agent" not in done.stderr, done.stderr
