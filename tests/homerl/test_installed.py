@@ -45,6 +45,13 @@ def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> 
     assert not loaded(*arguments) & (TRAINING | {"openai", "starlette", "uvicorn", "websockets", "numpy"})
 
 
+def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
+    code = "import json, sys, homerl.models.agents, homerl.worlds.homeenv.serving.server; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not TRAINING & set(json.loads(done.stdout))
+
+
+@pytest.mark.long
 def test_an_agent_with_a_model_elsewhere_loads_nothing_of_training(tmp_path: Path) -> None:
     """The port is taken, so it ends where it would begin to answer."""
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
