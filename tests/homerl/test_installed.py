@@ -10,6 +10,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Sequence
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -20,45 +21,50 @@ from homerl.terminal.endings import ending, extra_with
 from tests.homerl.homeassistant.replay import TOKEN, Replay
 
 ROOT = Path(__file__).parents[2]
-TRAINING = {
-    "accelerate", "datasets", "huggingface_hub", "pandas", "peft", "pvlib", "pyarrow", "safetensors", "scipy", "tokenizers",
-    "torch", "transformers", "trl", "wandb",
-}  # fmt: skip
 MOST_BYTES = 150e6  # of an environment with homerl[serve], pip itself and compiled modules
-TELLS = (
-    "import atexit, json, sys; from homerl.cli import main;"
-    "atexit.register(lambda: print('LOADED', json.dumps(sorted(sys.modules)), file=sys.stderr)); main()"
-)
 
 
-def loaded(*arguments: str, **more: str) -> set[str]:
-    """The top-level packages that a command has loaded when it ends."""
-    done = subprocess.run(
-        [sys.executable, "-c", TELLS, *arguments], capture_output=True, text=True, env=os.environ | more, check=False
-    )
-    (modules,) = re.findall(r"^LOADED (.*)$", done.stderr, re.M)
+def brought(extra: str) -> set[str]:
+    """The modules of the packages that an extra names."""
+    lines = requires("homerl") or ()
+    return {
+        re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in lines if re.search(f"extra == .{extra}", line)
+    }
+
+
+def loaded(code: str, *arguments: str, **more: str) -> set[str]:
+    """The packages that are loaded when a program has ended in which those of training cannot be imported."""
+    barred = brought("train") - brought("serve")
+    assert {"torch", "transformers", "trl", "peft", "accelerate", "numpy", "gymnasium"} <= barred
+    begin = f"import atexit, json, sys; sys.modules.update(dict.fromkeys({barred}))"
+    tell = "atexit.register(lambda: print('LOADED', json.dumps([name for name, one in sys.modules.items() if one])))"
+    command = [sys.executable, "-c", f"{begin}; {tell}; {code}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | more, check=False)
+    assert "ModuleNotFoundError" not in done.stderr and "homerl[train]" not in done.stderr, done.stderr
+    (modules,) = re.findall(r"^LOADED (.*)$", done.stdout, re.M)
     return {module.partition(".")[0] for module in json.loads(modules)}
+
+
+COMMAND = "from homerl.cli import main; main()"
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help")])
 def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> None:
-    assert not loaded(*arguments) & (TRAINING | {"openai", "starlette", "uvicorn", "websockets", "numpy"})
+    assert not loaded(COMMAND, *arguments) & brought("serve")
 
 
 def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
-    code = "import json, sys, homerl.models.agents, homerl.worlds.homeenv.serving.server; print(json.dumps([*sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not TRAINING & set(json.loads(done.stdout))
+    code = "import homerl.models.agents, homerl.worlds.homeenv.serving.real, homerl.worlds.homeenv.serving.server"
+    assert {"starlette", "websockets"} <= loaded(code)
 
 
 @pytest.mark.long
-def test_an_agent_with_a_model_elsewhere_loads_nothing_of_training(tmp_path: Path) -> None:
+def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path) -> None:
     """The port is taken, so it ends where it would begin to answer."""
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
         named = ("--ha", home.url, "--model", model.url, "--port", str(taken.getsockname()[1]))
-        found = loaded("serve-agent", *named, "--log", str(tmp_path / "agent.jsonl"), HA_TOKEN=TOKEN)
-    assert {"openai", "starlette", "uvicorn", "websockets"} <= found
-    assert not found & TRAINING
+        found = loaded(COMMAND, "serve-agent", *named, "--log", str(tmp_path / "agent.jsonl"), HA_TOKEN=TOKEN)
+    assert brought("serve") <= found
 
 
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
@@ -82,7 +88,7 @@ def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> Non
     install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[serve]"]
     subprocess.run(install, check=True, capture_output=True, env=clean)
     (site,) = fresh.glob("lib/python*/site-packages")
-    assert not TRAINING & {path.name for path in site.iterdir()}
+    assert not (brought("train") - brought("serve")) & {path.name for path in site.iterdir()}
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < MOST_BYTES
     with Replay() as home, ScriptedServer() as model:
         with Agent(tmp_path, home.url, model.url, python=fresh / "bin/python", env=clean | {"HA_TOKEN": TOKEN}) as agent:
