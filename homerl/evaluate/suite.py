@@ -102,15 +102,16 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     factories, pace = factories_of(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
         console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
-    with claimed(settings, said):
-        if settings.first is None:
-            return _play(settings, instances, setting, factories, pace)
-        tally = Tally()
+    tally = Tally()
+    if settings.first is not None:
         agent, who = world.first[settings.first](factories.agent, tally), f"{settings.first} first {factories.identity}"
-        scored = _play(settings, instances, setting, replace(factories, agent=agent, identity=who), pace)
+        factories = replace(factories, agent=agent, identity=who)
+    with claimed(settings, said):
+        scored = _play(settings, instances, setting, factories, pace)
+    if settings.first is not None:
         success = {row["id"]: row["success"] for row in read_results(settings.out)}
         console.print(tally.told(settings.first, success), highlight=False)
-        return scored
+    return scored
 
 
 def _play(

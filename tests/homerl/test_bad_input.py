@@ -277,10 +277,11 @@ def test_a_file_that_is_of_no_results_is_named_not_its_folder(here):
     assert refused("bench rescore", "home.json").startswith("homerl: home.json: no score stands beside this file")
 
 
-def test_a_baseline_without_its_package_is_said_before_anything_is_written(here, monkeypatch):
+@pytest.mark.parametrize("asked", ["--model hassil", "--model nothing --first hassil"])
+def test_a_baseline_without_its_package_is_said_before_anything_is_written(here, monkeypatch, asked):
     monkeypatch.setitem(sys.modules, "home_assistant_intents", None)
     monkeypatch.delitem(sys.modules, "homerl.worlds.homeenv.agents.hassil_agent", raising=False)
-    said = refused("bench run", "few.jsonl --model hassil --out made")
+    said = refused("bench run", f"few.jsonl {asked} --out made")
     assert "home_assistant_intents is not installed" in said and "homerl[bench]" in said and not Path("made").exists()
 
 
