@@ -29,7 +29,7 @@ from homerl.play.situation import Reply
 from homerl.play.tally import Tally
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
-from homerl.worlds.homeenv.serving.naming import called_in_full, normalized, rooms_of
+from homerl.worlds.homeenv.naming import called_in_full, normalized, rooms_of
 from homerl.worlds.homeenv.situation import situation_of
 
 QUESTION = ("?", "？", ";", "؟")

@@ -73,8 +73,7 @@ def serve_agent(
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
     spoken = real.spoken if real else language
-    if first is not None:
-        factory = _matching(first, factory, spoken)
+    factory = _matching(first, factory, spoken)
     house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience, spoken=spoken)  # type: ignore[arg-type]
     caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
     socket = listening(address)
@@ -95,8 +94,10 @@ async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:
             task.cancel()
 
 
-def _matching(first: str, agents: Callable[[], Agent], spoken: str) -> Callable[[], Agent]:
-    """Agents that ask the matcher first. Raises `InputError` if there is none for the home's language."""
+def _matching(first: str | None, agents: Callable[[], Agent], spoken: str) -> Callable[[], Agent]:
+    """Agents that ask the matcher first, if one is named. Raises `InputError` if there is none for the home's language."""
+    if first is None:
+        return agents
     one_of("--first", first, ("hassil",))
     from homerl.worlds.homeenv.agents import first as matcher
     from homerl.worlds.homeenv.agents.hassil_agent import sentences

@@ -20,8 +20,8 @@ from homerl.homeassistant.agreement import PRESSED
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.naming import normalized
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
-from homerl.worlds.homeenv.serving.naming import normalized
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from envs.documents import read_yaml
 from homerl.homeassistant.rooms import SPACELESS
-from homerl.worlds.homeenv.serving.naming import normalized
+from homerl.worlds.homeenv.naming import normalized
 from homerl.worlds.homeenv.serving.wording import without_marks
 
 FILE = Path(__file__).parent / "consent.yaml"

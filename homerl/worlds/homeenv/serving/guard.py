@@ -19,7 +19,7 @@ from envs.homeenv.home import Home
 from homerl.homeassistant.listing import ENTITY
 from homerl.homeassistant.translation import domain_of, link_of
 from homerl.worlds.homeenv.live import Made
-from homerl.worlds.homeenv.serving.naming import called_in_full, names, rooms_of
+from homerl.worlds.homeenv.naming import called_in_full, names, rooms_of
 from homerl.worlds.homeenv.serving.unforeseen import unforeseen
 from homerl.worlds.homeenv.serving.wording import tells
 

@@ -21,8 +21,8 @@ from homerl.homeassistant.rooms import SPACELESS
 from homerl.play.messages import read_arguments
 from homerl.play.trajectory import Step
 from homerl.worlds.homeenv.live import UNMADE, Attempt
+from homerl.worlds.homeenv.naming import called_in_full, normalized
 from homerl.worlds.homeenv.serving.changes import called
-from homerl.worlds.homeenv.serving.naming import called_in_full, normalized
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts
 WITH_SENTENCE = (UNMADE, UNFINISHED)  # rules that are told in a sentence of their own

@@ -16,7 +16,7 @@ from typing import Literal
 
 from envs.documents import read_yaml
 from homerl.homeassistant.rooms import SPACELESS
-from homerl.worlds.homeenv.serving.naming import normalized
+from homerl.worlds.homeenv.naming import normalized
 
 Group = Literal["acts", "places", "flows", "harmless"]
 

@@ -11,8 +11,8 @@ from written_home import Row, written_home
 from envs.homeenv.home import Home
 from homerl.homeassistant.translation import refresh
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.naming import names
 from homerl.worlds.homeenv.serving.guard import Guard, is_guarded
-from homerl.worlds.homeenv.serving.naming import names
 
 AREAS = {"garage": "Garage", "hall": "Hall", "kitchen": "Kitchen", "bedroom": "Bedroom"}
 
