@@ -116,6 +116,7 @@ def test_eight_bits_answer(load):
     assert message["tool_calls"][0] == tool_call("query_status", {"did": "1001"})
 
 
+@pytest.mark.timeout(1800)  # 135 million parameters, on whatever processor there is
 def test_an_adapter_on_smollm2_answers_as_in_transformers(tmp_path: Path):
     served = LlamaCpp(export(on_smollm2(tmp_path / "run"), str(tmp_path / "agent"), gguf="q8_0"))
     tokenizer = AutoTokenizer.from_pretrained(served.folder)
