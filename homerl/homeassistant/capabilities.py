@@ -37,6 +37,7 @@ UNROUNDED = {
     "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
 }  # any is kept
 KEPT = ("unavailable", "unknown")  # states that every entity may have
+COUNTED = 1_000_000  # to which a counter counts that is told no end
 STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
 MOMENTS = {"date": "date", "time": "time", "datetime": "instant"}  # domains of moments, with how they write their state
@@ -105,6 +106,8 @@ def switched_on(entity: Entity, options: Sequence[str]) -> str | None:
 def _bounds(name: str, entity: Entity) -> tuple[float, float] | None:
     keys = VALUES.get(entity.domain) if name in ("state", "value") else RANGES.get(name)
     low, high = (entity.attributes.get(key) for key in keys or ("", ""))
+    if entity.domain == "counter" and keys:  # it counts below zero, unless it is told not to
+        low, high = -COUNTED if low is None else low, COUNTED if high is None else high
     number = all(isinstance(bound, (int, float)) and not isinstance(bound, bool) for bound in (low, high))
     return (low, high) if number and low < high else None  # type: ignore[return-value, operator]
 

@@ -17,9 +17,8 @@ from typing import Any
 import yaml
 
 from envs.homeenv.home import Home
-from homerl.homeassistant.automations.reading import with_automations
+from ha.casa_home import with_a_past
 from homerl.homeassistant.client import connect, token_from
-from homerl.homeassistant.history import with_history
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.translation import from_homeassistant, link_of, refresh, values_of
 
@@ -34,7 +33,7 @@ EARLY = 0.4  # seconds before a step ends at which the real home is looked at
 async def main(url: str) -> int:
     """Play all steps. Returns how many of them left a difference."""
     async with connect(url, token_from("HA_TOKEN")) as client:
-        listing = await with_history(client, await with_automations(client, await client.listing()))
+        listing = await with_a_past(client, [row["entity_id"] for row in await client.states()])
         home = refresh(import_home(listing, everything=True).home, await client.states(), datetime.now(UTC))
         wrong = 0
         for entity, service, data, seconds in PLAYED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 from pydantic import SecretStr
@@ -22,6 +23,7 @@ from homerl.homeassistant.automations.reading import with_automations
 from homerl.homeassistant.client import Client, connect, token_from
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.history import with_history
+from homerl.homeassistant.listing import Listing
 
 MOVES = {
     "cover": ("close_cover", "open_cover"), "lock": ("unlock", "lock"),
@@ -52,14 +54,23 @@ async def record(url: str) -> None:
     rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
     async with connect(url, token) as client, rest as http:
         names = [row["entity_id"] for row in await client.states()]
-        automations = {"entity_id": [name for name in names if name.startswith("automation.")]}
-        await client.call_service("automation", "turn_off", {}, automations)
-        await _move(client, names)
-        await client.call_service("automation", "turn_on", {}, automations)
-        listing = await with_history(client, await with_automations(client, await client.listing()))
+        listing = await with_a_past(client, names)
         write("casa_listing", normal(listing.model_dump(mode="json")))
-        await client.call_service("automation", "turn_off", {}, automations)
+        await client.call_service("automation", "turn_off", {}, automations(names))
         write("casa_services", normal(await services(url, token, http, client, apart=True)))
+
+
+def automations(names: list[str]) -> dict[str, Any]:
+    """The automations of a home, as a target."""
+    return {"entity_id": [name for name in names if name.startswith("automation.")]}
+
+
+async def with_a_past(client: Client, names: list[str]) -> Listing:
+    """The listing of a home in which each thing that moves has moved, and nothing else has changed."""
+    await client.call_service("automation", "turn_off", {}, automations(names))
+    await _move(client, names)
+    await client.call_service("automation", "turn_on", {}, automations(names))
+    return await with_history(client, await with_automations(client, await client.listing()))
 
 
 async def _move(client: Client, names: list[str]) -> None:

@@ -240,9 +240,10 @@ class Writer:
         if len(named) != 1:
             raise Unread(f"an action calls {service} for {'entities in several places' if named else 'no named entity'}")
         entities = [one for told in named[0] for one in self._entities(str(told), service)]
-        made = [self._call(entity, service, data) for entity in dict.fromkeys(entities)]
+        switched = [one for one in entities if domain_of(one) == "automation"]
+        made = [self._call(entity, service, data) for entity in dict.fromkeys(entities) if entity not in switched]
         self._pass()
-        return made
+        return [*made, *(self._switch(service, [switched]) if switched else [])]
 
     def _switch(self, service: str, named: list[list[Any]]) -> list[Step]:
         """Turn automations on or off, of which those that are devices show it."""

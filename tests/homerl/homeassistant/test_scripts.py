@@ -102,3 +102,10 @@ def test_a_group_can_be_switched() -> None:
     sent = to_homeassistant(home, "group.night", "toggle", {})
     assert (sent.domain, sent.service) == ("homeassistant", "toggle")
     assert not alone("group.people", "home").home.plan.by_did["group.people"].spec.service_index
+
+
+def test_a_counter_counts_below_zero_unless_it_is_told_not_to() -> None:
+    for attributes, then in (({}, -1), ({"minimum": 0}, 0)):
+        home = alone("counter.steps", "0", step=1, initial=0, **attributes).home
+        home.call("counter.steps", "decrement")
+        assert home.get("counter.steps", "state") == then
