@@ -35,6 +35,7 @@ class Writer:
     """Writes the steps of an automation for one of its triggers. `outside` are the services it calls beyond the home."""
 
     scope: Scope
+    own: str = ""  # the automation's id
     outside: list[str] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
 
@@ -251,6 +252,8 @@ class Writer:
         if name not in ("turn_on", "turn_off", "toggle") or len(named) != 1:
             raise Unread(f"an action calls {service}, which is not known here")
         ids = [id for told in named[0] for id in self._entities(str(told), service)]
+        if self.own in ids and name != "turn_on":
+            raise Unread("it switches itself off, which may end what it does")
         shown = [{"did": id, "locator": name, "arguments": {}} for id in ids if id in self.home.plan.by_did]
         self.outside += [id for id in ids if id not in self.home.plan.by_did]  # guards know what it may do
         self._pass()

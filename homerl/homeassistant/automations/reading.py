@@ -177,9 +177,9 @@ def read_automation(home: Home, entity: str, text: Any) -> Taken:
     scope = Scope(facts)
     define(scope, text.get("variables"))
     triggers = triggers_of(scope, listed(text, "triggers", "trigger"))
-    made = [_rule(facts, text, trigger) for trigger in triggers]
+    made = [_rule(facts, entity, text, trigger) for trigger in triggers]
     if not triggers:  # it is read all the same, so that what is taken is taken as a whole
-        _rule(facts, text, Trigger(()))
+        _rule(facts, entity, text, Trigger(()))
     found = [(trigger, given, steps) for trigger, (given, steps, _) in zip(triggers, made) if given is not None and steps]
     runs = _runs(entity, text, any(waits(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
     rules = tuple(
@@ -193,13 +193,13 @@ def read_automation(home: Home, entity: str, text: Any) -> Taken:
 
 
 def _rule(
-    facts: HomeFacts, text: Mapping[str, Any], trigger: Trigger
+    facts: HomeFacts, entity: str, text: Mapping[str, Any], trigger: Trigger
 ) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
     """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
     scope = Scope(facts, trigger.ids, dict(trigger.names))
     define(scope, text.get("variables"))
     tests = [scope.test(one) for one in listed(text, "conditions", "condition")]
-    writer = Writer(scope)
+    writer = Writer(scope, entity)
     steps = writer.steps(listed(text, "actions", "action"))
     given = None if every_of(tests) is False else tuple(test for test in tests if isinstance(test, str))
     return given, steps, writer.outside

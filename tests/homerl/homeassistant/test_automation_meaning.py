@@ -10,7 +10,7 @@ from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.sandbox import Limits
 from envs.homeenv.toolsets.smh import edit_automation
 from homerl.homeassistant.importing import Imported, import_home
-from homerl.homeassistant.listing import AUTOMATIONS
+from homerl.homeassistant.listing import AUTOMATIONS, SERVICES, STATES
 from tests.homerl.homeassistant.replay import listing
 
 NAME, LAMP = "automation.hall_light_at_the_door", "light.ceiling_lights"
@@ -245,6 +245,10 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "an entity in two places": ({"actions": [OFF | {"data": {"entity_id": "light.bed_light"}}]}, "in several places"),
     "all entities": ({"actions": [{"action": "light.turn_off", "target": {"entity_id": "all"}}]}, "no device"),
     "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "barn"}}]}, "'area_id'"),
+    "one that switches itself off": (
+        {"actions": [{"action": "homeassistant.turn_off", "target": {"entity_id": [NAME, LAMP]}}]},
+        "itself",
+    ),
     "what was before": (
         {
             "variables": {"was": "{{ states('input_select.house_mode') }}"},
@@ -270,3 +274,23 @@ def test_what_cannot_mean_the_same_is_left_out_with_the_reason() -> None:
     assert sorted(entity for entity, _ in told) == sorted(texts) and not made.home.rules
     for entity, (name, (_, why)) in zip(texts, LEFT_OUT.items(), strict=True):
         assert why in dict(told)[entity], name
+
+
+def test_an_automation_that_is_switched_off_acts_no_more() -> None:
+    """Also by a service that switches lamps beside it."""
+    other = "automation.other"
+    home = listing()
+    switch = {"action": "homeassistant.turn_off", "target": {"entity_id": [other, "light.bed_light"]}}
+    texts = {
+        NAME: {"triggers": [state(MODE, "Away")], "actions": [switch]},
+        other: {"triggers": [MOTION], "actions": [OFF]},
+    }
+    row = {"entity_id": other, "state": "on", "attributes": {}, "last_updated": "2026-01-01T00:00:00+00:00"}
+    sources = home.sources | {AUTOMATIONS: texts, STATES: [*home.sources[STATES], row]}
+    sources[SERVICES] = {**home.sources[SERVICES], other: ["automation.turn_off", "automation.turn_on"]}
+    made = import_home(home.model_copy(update={"sources": sources}), everything=True).home
+    made.call("light.bed_light", "turn_on")
+    for entity, value in ((MODE, "Away"), (GUESTS, "on")):
+        made.set(made.plan.slot_of(entity, "state"), value)
+        made.advance(1)
+    assert (made.get(LAMP, "state"), made.get("light.bed_light", "state"), made.get(other, "state")) == ("on", "off", "off")
