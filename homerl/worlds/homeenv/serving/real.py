@@ -116,12 +116,11 @@ class HomeAssistant:
                 self._doubt.set()
         except InputError as nothing:  # is exposed any more
             log.info("%s", nothing)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self._doubt.set()
-            raise HomeAssistantError(f"{self.url} describes no home ({error}). Is a proxy in between?") from error
-        except BaseException:
+        except (HomeAssistantError, asyncio.CancelledError):
             self._doubt.set()
             raise
+        except Exception:  # whatever it says of itself: what is not exposed any more is left out all the same
+            log.exception("the home could not be read anew, and stays as it was")
 
     async def refreshed(self, twin: Home) -> Home:
         """The twin with the states that Home Assistant has now, at this moment, without what is not exposed any more.

@@ -139,6 +139,18 @@ def test_a_restart_in_between_loses_nothing(server):
     assert "turn_on" in late.plan.by_did[LAMP].spec.service_index and late.get(LAMP, "state") == "unavailable"
 
 
+def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
+    async def talk() -> Any:
+        async with followed(server) as home:
+            garbled = {EXPOSED: ["no", "list"]}
+            server.listing = server.listing.model_copy(update={"sources": server.listing.sources | garbled})
+            server.fire("entity_registry_updated")
+            await until(lambda: "stays as it was" in caplog.text)
+            return await home.renewed()
+
+    assert asyncio.run(talk()) is None
+
+
 def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypatch):
     monkeypatch.setenv("HA_TOKEN", TOKEN)
     its, other = tmp_path / "its.json", tmp_path / "other.json"
