@@ -163,14 +163,14 @@ class Caretaker:
         await exchange.asker.require()
         await self._look_at(exchange)
         waiting = self._waiting.take(dialogue[:-1], exchange.speaker)
-        waiting = None if self._mode(exchange) == "shadow" else waiting
         code = self._code(exchange, waiting) if waiting else None
-        if waiting and (code or assents(exchange.said, self.house.spoken)):
-            exchange.said = HIDDEN if code else exchange.said
+        exchange.said = HIDDEN if code else exchange.said
+        agrees = bool(code) or assents(exchange.said, self.house.spoken)
+        if waiting and agrees and self._mode(exchange) != "shadow":
             exchange.guarded, exchange.missed = dict(waiting.guarded), waiting.missed
             async with self._alone(exchange):
                 await self._consented(exchange, waiting, code or "")
-        elif waiting and dissents(exchange.said, self.house.spoken):
+        elif waiting and (agrees or dissents(exchange.said, self.house.spoken)):
             exchange.means(waiting.made)
             exchange.outcome, exchange.reply = "declined", self.words.say("declined")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from serving import call_of, device_of, state
+from written_home import Row, written_home
 
 from homerl.web.door import BadRequest
 from homerl.worlds.homeenv.serving.care import Care, care_of
@@ -48,6 +49,14 @@ def test_a_proposal_is_not_carried_out_by_who_only_watches(serve, lamp):
     served.say("Light, please.")
     served.say("yes", Care("shadow"))
     assert not served.real.made
+
+
+def test_a_code_that_comes_too_late_is_not_in_the_log(serve, tmp_path):
+    home = written_home(tmp_path, Row("lock.front", "Front Door", state="locked", code_format="^[0-9]{4}$"))
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", of=home)
+    served.say("unlock the front door")
+    served.say("1234", Care("shadow"))
+    assert not served.real.made and "1234" not in served.journal.path.read_text()
 
 
 @pytest.mark.parametrize(
