@@ -61,8 +61,9 @@ def command_of(options: dict[str, Any], home: str, folder: Path) -> list[str]:
     given |= {"ha": home, "log": folder / "agent.jsonl", "host": "0.0.0.0", "port": PORT}
     given |= {"key-env": "AGENT_KEY", "ingress": INGRESS}
     named = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    first = ["--first", "hassil"] if options.get("matcher") else []
     allowed = [word for did in options.get("allow", ()) for word in ("--allow", did)]
-    return [sys.executable, "-m", "homerl.cli", "serve-agent", *named, *allowed]
+    return [sys.executable, "-m", "homerl.cli", "serve-agent", *named, *first, *allowed]
 
 
 if __name__ == "__main__":

@@ -282,7 +282,7 @@ def test_a_baseline_without_its_package_is_said_before_anything_is_written(here,
     monkeypatch.setitem(sys.modules, "home_assistant_intents", None)
     monkeypatch.delitem(sys.modules, "homerl.worlds.homeenv.agents.hassil_agent", raising=False)
     said = refused("bench run", f"few.jsonl {asked} --out made")
-    assert "home_assistant_intents is not installed" in said and "homerl[bench]" in said and not Path("made").exists()
+    assert "home_assistant_intents is not installed" in said and "homerl[serve]" in said and not Path("made").exists()
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,13 @@ def test_the_app_starts_a_command_that_there_is(tmp_path: Path) -> None:
     known = {f"--{parameter.replace('_', '-')}" for parameter in inspect.signature(COMMAND.work).parameters}
     assert (module, name) == ("homerl.cli", COMMAND.words) and set(words[::2]) <= known
     pairs = [*zip(words[::2], words[1::2])]
-    assert {("--mode", "shadow"), ("--allow", "lock.a"), ("--allow", "lock.b"), ("--ingress", "172.30.32.2")} <= {*pairs}
+    assert {
+        ("--mode", "shadow"),
+        ("--first", "hassil"),
+        ("--allow", "lock.a"),
+        ("--allow", "lock.b"),
+        ("--ingress", "172.30.32.2"),
+    } <= {*pairs}
     assert "--served" not in start.command_of(CONFIG["options"] | {"model": "http://m/v1"}, "http://s", tmp_path)
 
 
@@ -144,7 +150,7 @@ def test_the_app_runs_under_a_supervisor(tmp_path: Path) -> None:
                 (told,) = supervisor.told
                 assert told["service"] == "homerl" and told["config"]["host"] == "local-homerl"
                 head = {"Authorization": f"Bearer {told['config']['api_key']}", "Content-Type": "application/json"}
-                body = json.dumps({"messages": [{"role": "user", "content": "Turn on the ceiling lights."}]}).encode()
+                body = json.dumps({"messages": [{"role": "user", "content": "Hum a song, please."}]}).encode()
                 where = f"http://127.0.0.1:{told['config']['port']}/v1/chat/completions"
                 reply = json.load(urlopen(Request(where, body, head), timeout=60))
             finally:

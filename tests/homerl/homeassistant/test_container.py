@@ -27,7 +27,7 @@ chrooted = pytest.mark.skipif(not BASE, reason="no HOMERL_CONTAINER_BASE: script
 def reply(key: str) -> str:
     """What the agent answers."""
     head = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    body = json.dumps({"messages": [{"role": "user", "content": "Turn on the ceiling lights."}]}).encode()
+    body = json.dumps({"messages": [{"role": "user", "content": "Hum a song, please."}]}).encode()
     with urlopen(Request(f"{URL}/v1/chat/completions", body, head), timeout=60) as answer:
         return str(json.load(answer)["choices"][0]["message"]["content"])
 

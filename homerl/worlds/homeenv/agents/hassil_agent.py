@@ -32,7 +32,7 @@ try:
     from home_assistant_intents import get_intents
 except ModuleNotFoundError as missing:
     what = f"the package {missing.name} is not installed"
-    raise InputError(what, where="hassil", remedy="pip install 'homerl[bench]'") from None
+    raise InputError(what, where="hassil", remedy="pip install 'homerl[serve]'") from None
 
 
 class HomeAssistant(Baseline):
