@@ -69,6 +69,7 @@ NOT_RUN = {
         "./scripts/test": RECURSION,
         "./scripts/lint": "./scripts/test runs it beside these tests",
         "./scripts/regenerate": "it writes pages of this repository; tests/test_in_tree.py runs it in a copy",
+        "./scripts/check_container": "it builds containers, as root",
         "./scripts/benchmark": "its result depends on the clock, and it writes into this repository with --store",
         "homerl run": TRIED,
         "HOMERL_": TRIED,
@@ -102,6 +103,11 @@ NOT_RUN = {
         "accelerate launch recipes/rlve_full.yaml": GPU,
         "homerl export": "it needs a model that GPUs trained",
         "vllm serve": GPU,
+    },
+    "docs/results/smollm2.md": {
+        "homerl": "it needs the weights of SmolLM2 and the home of the tests, listed for minutes",
+        "python -m homerl.models.smollm2": NETWORK,
+        "accelerate launch": GPU,
     },
     "docs/users.md": {
         "homerl serve-user": GPU,
