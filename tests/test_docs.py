@@ -106,8 +106,6 @@ NOT_RUN = {
     },
     "docs/results/smollm2.md": {
         "homerl": "it needs the weights of SmolLM2 and the home of the tests, listed for minutes",
-        "python -m homerl.models.smollm2": NETWORK,
-        "accelerate launch": GPU,
     },
     "docs/users.md": {
         "homerl serve-user": GPU,
