@@ -386,9 +386,7 @@ def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
         arguments = f"synth {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 4000 --out {tmp_path}".split()
         os.execv(sys.executable, [sys.executable, "-m", "homerl.cli", *arguments])
     said = b""
-    while not re.search(
-        rb"[1-9]\d*/80", said
-    ):  # before, pydantic writes recipes, and may lose an interrupt
+    while not re.search(rb"[1-9]\d*/80", said):  # before, pydantic writes recipes, and may lose an interrupt
         said += os.read(terminal, 4096)
     os.write(terminal, b"\x03")
     with suppress(OSError):  # the end of a terminal's output
