@@ -12,6 +12,7 @@ from typing import Any
 
 PRIVATE = {"out", "wandb", "url"}
 OF_FILES = ("files", "keep", "weather", "catalogue")  # keys of homes that name files
+SHIPPED = frozenset(("homeassistant",))  # catalogues that come with homerl, and are no files of anybody
 PATH = re.compile(r"(-{1,2}[\w-]+=)?([/~][^\n]+)")  # alone, or as the value of an option
 
 
@@ -27,8 +28,8 @@ def shareable(value: Any) -> Any:
 
 
 def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe of tasks without the names of files. Of a file of tasks, or of a task, which holds a whole home, nothing is
-    left."""
+    """A recipe of tasks without the names of files, but for catalogues that come with homerl. Of a file of tasks, or of a
+    task, which holds a whole home, nothing is left."""
     if "worlds" in recipe:
         parts = {
             name: {**part, "recipe": without_files(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
@@ -38,4 +39,6 @@ def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     home = recipe.get("home")
     kept = {key: value for key, value in home.items() if key not in OF_FILES} if isinstance(home, Mapping) else None
+    if isinstance(home, Mapping) and kept is not None and (own := SHIPPED.intersection(home.get("catalogue") or ())):
+        kept["catalogue"] = sorted(own)
     return {key: value for key, value in recipe.items() if key != "home"} | ({} if kept is None else {"home": kept})

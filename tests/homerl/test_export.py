@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from envs.documents import InputError
+from envs.homeenv.devices.spec import NAMED
 from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
@@ -31,7 +32,7 @@ from homerl.pages.templates import folded
 from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
-from homerl.publish.private import without_files
+from homerl.publish.private import SHIPPED, without_files
 from homerl.publish.stages import data_folder, lineage, read_recipe
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
@@ -402,6 +403,8 @@ def test_an_export_brings_the_terms_of_a_talk_without_the_names_of_files(exporte
     again = BlueprintRecipe.model_validate(told["recipe"])
     assert told["weight"] == 2 and again.home.devices == (3, 5) and again.prompt == "brief" and not again.home.catalogue
     assert without_files({"file": "/home/jo/tasks.jsonl"}) == {}
+    assert NAMED.keys() == SHIPPED
+    assert without_files({"home": {"catalogue": ["homeassistant", "./mine"]}}) == {"home": {"catalogue": ["homeassistant"]}}
     assert without_files(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
 
 
