@@ -14,9 +14,9 @@ from homerl.web.serving import configured
 
 
 @contextmanager
-def running(app: Any) -> Iterator[int]:
-    """The port, while the application runs as the commands serve it."""
-    config = configured(app)
+def running(app: Any, quiet: bool = False) -> Iterator[int]:
+    """The port, while the application runs as the commands serve it; a `quiet` one logs nothing of what it is sent."""
+    config = uvicorn.Config(app, log_level="error", lifespan="off") if quiet else configured(app)
     config.port, config.timeout_graceful_shutdown = 0, 1
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

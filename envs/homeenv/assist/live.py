@@ -14,9 +14,8 @@ from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.devices.rooms import HOME
 from envs.homeenv.home import Home
 
-Dumper = getattr(
-    yaml, "CSafeDumper", yaml.SafeDumper
-)  # Home Assistant's: it writes emoji as \U0001F525, and is 10 times faster
+# Home Assistant's own: it writes emoji as \U0001F525, and is 10 times faster
+Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
 HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
 NONE_MATCHED = {

@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import socket
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from running import running
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -63,24 +60,18 @@ class Replay:
     heard: list[tuple[WebSocket, int, str]] = field(default_factory=list)  # the subscriptions to kinds of events
 
     def __enter__(self) -> Replay:
-        bound = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         routes = [
             WebSocketRoute("/api/websocket", self._converse),
             Route("/api/states", self._with_token(lambda _: JSONResponse(self.listing.sources["get_states"]))),
             Route("/api/states/{entity}", self._with_token(self._state)),
             Route("/api/mcp/assist", self._mcp, methods=["POST"]),
         ]
-        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [bound]}, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
+        self._running = running(Starlette(routes=routes), quiet=True)
+        self.url = f"http://127.0.0.1:{self._running.__enter__()}"
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._thread.join(10)
+    def __exit__(self, *raised: Any) -> None:
+        self._running.__exit__(*raised)
 
     def fire(self, kind: str) -> None:
         """Tell those who have subscribed that something has happened."""

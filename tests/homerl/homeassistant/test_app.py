@@ -7,21 +7,18 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
-import threading
-import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-import uvicorn
 import yaml
 from agent_served import answers
+from running import running
 from scripted_server import ScriptedServer
 from starlette.applications import Starlette
 from starlette.requests import Request as Asked
@@ -106,25 +103,19 @@ class Supervisor:
     def __init__(self) -> None:
         self.told: list[Any] = []
         self.home = Replay()
+
+    def __enter__(self) -> Supervisor:
         routes = [
             Route("/addons/self/info", self._info),
             Route("/discovery", self._discovery, methods=["POST"]),
             WebSocketRoute("/core/api/websocket", self.home._converse),
         ]
-        self._at = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._at.getsockname()[1]}"
-        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
-
-    def __enter__(self) -> Supervisor:
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._at]}, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
+        self._running = running(Starlette(routes=routes), quiet=True)
+        self.url = f"http://127.0.0.1:{self._running.__enter__()}"
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._thread.join(10)
+    def __exit__(self, *raised: Any) -> None:
+        self._running.__exit__(*raised)
 
     async def _info(self, request: Asked) -> JSONResponse:
         assert request.headers["authorization"] == f"Bearer {TOKEN}"

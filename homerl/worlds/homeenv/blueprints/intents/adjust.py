@@ -32,6 +32,7 @@ FELT = {
     "mist_level": "plain", "tilt": "plain", "height": "plain", "temperature": "warmth",
 }  # fmt: skip
 AMOUNTS = (1, 2, 3, 4, 5)  # multiples of the step that people say
+SETTING = ("set_temperature", "volume_set", *NAMED)  # services of Home Assistant that set what is felt
 BIT = 4  # a step without an amount changes at most this fraction of the range
 CLOSE = 0.05  # two floats this near are the same
 TENTH = 0.1  # the step of a share, such as a volume from 0 to 1
@@ -137,9 +138,9 @@ def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | Non
 
 def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> Dial | None:
     """What a service of Home Assistant sets by the value that people name, if the entity is on and shows it."""
-    argument, on = spoken(service), service.name in ("set_temperature", "volume_set", *NAMED)
+    argument = spoken(service) if service.name in SETTING else None
     attribute = argument.name.removesuffix("_pct") if argument else ""
-    if not on or argument is None or FELT.get(attribute) is None or attribute not in device.spec.attribute_index:
+    if argument is None or attribute not in FELT or attribute not in device.spec.attribute_index:
         return None
     now, shown = home.get(device.did, attribute), device.spec.attribute_index[attribute][1]
     if now is None or argument.range is None or shown.range is None or home.get(device.did, "state") == "off":
