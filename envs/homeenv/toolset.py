@@ -11,9 +11,11 @@ Invariants:
 from __future__ import annotations
 
 import json
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 from envs.homeenv.devices.device import Device
@@ -21,7 +23,7 @@ from envs.homeenv.devices.spec import DeviceSpec
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
 from envs.homeenv.tools import Tool
-from envs.messages import Message, call_message, text_message
+from envs.messages import Message, call_message, text_message, tool_call
 
 Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
 
@@ -85,6 +87,15 @@ class Writer(ABC):
         `reply` is used only by toolsets in which one message holds both the calls and the words to the user.
         """
 
+    def act_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
+        """A message that makes calls on devices of a kind, such as all lights; if `placed`, of rooms that are named."""
+        return self.act(calls, reply)
+
+    def misname(self, call: Call, rng: random.Random) -> Message:
+        """A message that makes a call on a device by a name that nothing has."""
+        taken, names = self.home.plan.by_did, (f"{call.did}_{number}" for number in count(rng.randint(2, 9)))
+        return renamed(self.act([call]), call.did, next(name for name in names if name not in taken))
+
     @abstractmethod
     def garble(self, call: Call) -> Message:
         """A message with a malformed service call that cannot be parsed, as a model may write it."""
@@ -100,6 +111,10 @@ class Writer(ABC):
     def read(self, slots: Reads) -> Message:
         """A message that queries these attributes. Raises `ValueError` if the toolset has no tool for that."""
         raise ValueError("the toolset has nothing to read with")
+
+    def read_all(self, slots: Reads, placed: bool) -> Message:
+        """A message that queries these attributes of devices of a kind; if `placed`, of rooms that are named."""
+        return self.read(slots)
 
     def has_read(self, turn: Sequence[Message]) -> bool:
         """Whether the messages of a turn hold a tool's result. It is always true for toolsets that cannot read."""
@@ -143,6 +158,12 @@ class StructuredWriter(Writer):
         """A call was made if the turn has a tool call of the same name and arguments."""
         calls = list(arguments_of(turn))
         return lambda call: next(arguments_of([call_message(self.call(call))])) in calls
+
+
+def renamed(message: Message, name: str, other: str) -> Message:
+    """A message of tool calls with another name in their arguments."""
+    calls = (call["function"] for call in message["tool_calls"])
+    return call_message(*(tool_call(f["name"], json.loads(f["arguments"].replace(name, other))) for f in calls))
 
 
 def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:

@@ -61,6 +61,34 @@ def test_lights_of_a_room_are_one_call():
     assert any('"area"' in call and '"name"' not in call for call in calls)
 
 
+def test_devices_of_a_kind_are_one_call_where_they_are_all_of_it():
+    """Whoever says "all lights" names none: the call has the domain, and the area if the words have it."""
+    acts, reads = Counter(), Counter()
+    for seed in range(30):
+        for family in ("compositional/batch", "survey/any"):
+            blueprint = made(family, seed)
+            placed = any(
+                room["name"].lower() in blueprint.intents[0].clarification.lower() for room in blueprint.home["rooms"]
+            )
+            for step in played(blueprint).steps:
+                for call in step.message.get("tool_calls") or ():
+                    kinds = reads if call["function"]["name"].endswith("GetLiveContext") else acts
+                    kinds[
+                        placed, tuple(sorted(json.loads(call["function"]["arguments"]).keys() & {"name", "area", "domain"}))
+                    ] += 1
+    assert acts[False, ("domain",)] > 5 and acts[True, ("area", "domain")] > 5 and not acts[True, ("domain",)]
+    assert set(reads) <= {(False, ("domain",)), (True, ("area", "domain")), (True, ("domain",))} and len(reads) > 1
+
+
+@pytest.mark.parametrize("toolset", ["assist", "homeflow", "smh"])
+def test_a_slip_names_what_is_not_there_and_is_put_right(toolset):
+    for seed in range(8):
+        blueprint = made("atomic", seed, toolset=toolset, intents=(1, 1))
+        trajectory = asyncio.run(play(begin(blueprint, PATIENT), Expert(seed, slips=1.0), ScriptedUser(0)))
+        assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
+        assert [step.failed for step in trajectory.steps][:2] == [True, False]
+
+
 def test_what_no_intent_can_do_is_dropped_and_counted():
     dropped: Counter = Counter()
     for seed in range(30):

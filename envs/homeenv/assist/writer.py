@@ -8,6 +8,7 @@ Invariant: a plan for which `unfit` is None has the same effect, written and exe
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,9 +54,21 @@ class AssistWriter(StructuredWriter):
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """One intent for each device, or for all devices of a domain in an area."""
-        intended = [self._intended(call) or self._mistaken(call) for call in calls]
-        joined = _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
-        return call_message(*self._by_place(list(joined)))
+        return call_message(*self._by_place(self._intents(calls), MANY, 2))
+
+    def act_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
+        """One intent for all devices of a domain in the home, or else in an area, also if it is a single one."""
+        return call_message(*self._by_place(self._intents(calls), len(calls) + 1 if placed else 1, 1))
+
+    def misname(self, call: Call, rng: random.Random) -> Message:
+        """An intent with a name that is nearly the entity's, and that nothing has."""
+        intended = self._intended(call)
+        near = _near(intended.entity) if intended else ()
+        free = [name for name in near if intended and not self._named(intended, name)]
+        if not intended or not free:
+            return self.act([call])
+        slots = {**self._arguments(intended), "name": rng.choice(free)}
+        return call_message(tool_call(intended.tool, slots))
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if an intent of the turn means its device and makes it."""
@@ -69,8 +82,15 @@ class AssistWriter(StructuredWriter):
 
     def read(self, slots: Reads) -> Message:
         """A query of the entities that show these attributes."""
-        shown = [entity for did, path in slots for entity in self._showing(did, path)[:1]]
-        return self._read(list({entity.id: entity for entity in shown}.values()))
+        return self._read(self._shown(slots))
+
+    def read_all(self, slots: Reads, placed: bool) -> Message:
+        """One query of the domains of the entities that show these attributes; in their area, if that is named and one."""
+        shown = self._shown(slots)
+        areas, domains = {entity.area for entity in shown}, sorted({entity.domain for entity in shown})
+        area = next(iter(areas)) if placed and len(areas) == 1 else None
+        place = {"area": area.name} if area else {}
+        return call_message(tool_call(CONTEXT, place | {"domain": domains[0] if len(domains) == 1 else domains}))
 
     def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
         """Why these calls cannot be written or these attributes cannot be read, or None if they can."""
@@ -92,6 +112,18 @@ class AssistWriter(StructuredWriter):
             if here.home.state_key() != wanted.state_key():
                 return f"'{written[0].rpartition('__')[2]}' does something else"
         return None
+
+    def _shown(self, slots: Reads) -> list[Entity]:
+        shown = [entity for did, path in slots for entity in self._showing(did, path)[:1]]
+        return list({entity.id: entity for entity in shown}.values())
+
+    def _intents(self, calls: Sequence[Call]) -> list[Intended | _Mistake]:
+        intended = [self._intended(call) or self._mistaken(call) for call in calls]
+        return _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
+
+    def _named(self, intended: Intended, name: str) -> list[Entity]:
+        domain = {"domain": [intended.entity.domain]} if _has(intended.tool, "domain") else {}
+        return self._means(intended.tool, {"name": name, **domain}, table().tools[intended.tool])
 
     def _intended(self, call: Call) -> Intended | None:
         for entity in entities(self.home.plan):
@@ -132,23 +164,26 @@ class AssistWriter(StructuredWriter):
         except NoMatch:
             return []
 
-    def _by_place(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
-        """The calls, one for the home or for an area where they are alike and mean everything of a domain there."""
+    def _by_place(self, intended: Sequence[Intended | _Mistake], home: int, area: int) -> list[dict[str, Any]]:
+        """The calls, one for the home or for an area where they are alike and mean everything of a domain there.
+
+        In the home that takes at least `home` entities, and in an area `area`.
+        """
         alike: dict[Any, list[Intended | _Mistake]] = {}
         for number, one in enumerate(intended):
             what = (one.tool, tuple(one.values.items()), one.entity.domain) if isinstance(one, Intended) else number
             alike.setdefault(what, []).append(one)
-        return [call for group in alike.values() for call in self._together(group)]
+        return [call for group in alike.values() for call in self._together(group, home, area)]
 
-    def _together(self, alike: Sequence[Intended | _Mistake]) -> Iterator[dict[str, Any]]:
-        if len(alike) >= MANY and (call := self._for_all(alike, {})):
+    def _together(self, alike: Sequence[Intended | _Mistake], home: int, area: int) -> Iterator[dict[str, Any]]:
+        if len(alike) >= home and (call := self._for_all(alike, {})):
             yield call
             return
-        areas: dict[Any, list[Intended | _Mistake]] = {}
+        by_area: dict[Any, list[Intended | _Mistake]] = {}
         for one in alike:
-            areas.setdefault(one.entity.area if isinstance(one, Intended) else None, []).append(one)
-        for area, there in areas.items():
-            call = self._for_all(there, {"area": area.name}) if area and len(there) > 1 else None
+            by_area.setdefault(one.entity.area if isinstance(one, Intended) else None, []).append(one)
+        for place, there in by_area.items():
+            call = self._for_all(there, {"area": place.name}) if place and len(there) >= area else None
             yield from [call] if call else map(self._written, there)
 
     def _for_all(self, alike: Sequence[Intended | _Mistake], place: Mapping[str, str]) -> dict[str, Any] | None:
@@ -193,6 +228,14 @@ class _Mistake:
 
     tool: str
     arguments: Mapping[str, Any]
+
+
+def _near(entity: Entity) -> Iterator[str]:
+    """Names that are nearly an entity's: with its area before it, a word less, one more or less."""
+    words = entity.name.split()
+    yield from (f"{entity.area.name} {entity.name}",) if entity.area else ()
+    yield from (" ".join(words[1:]), " ".join(words[:-1])) if len(words) > 1 else ()
+    yield entity.name[:-1] if entity.name.endswith("s") else entity.name + "s"
 
 
 def _has(tool: str, slot: str) -> bool:

@@ -66,7 +66,7 @@ class HomeEnvWorld(WorldAdapter):
         """The scripted expert, see `agents.expert`."""
         from homerl.worlds.homeenv.agents.expert import Expert
 
-        return Expert(seed, config.mistakes, config.styles, config.minimal)
+        return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
 
     baselines = late("homerl.worlds.homeenv.agents.roster", "BASELINES")
     first = late("homerl.worlds.homeenv.agents.roster", "FIRST")

@@ -32,15 +32,21 @@ class Expert:
     `styles` are the weights of its ways to work: `snippet` makes all calls at once, `stepwise` one call in each message,
     and `query_first` reads the device before it acts. `mistakes` is the probability that a candidate is wrong. With
     `minimal`, it leaves out calls that would change nothing, unless its style is `sweeping`. A policy cannot see which
-    calls these are, so RL has to close that gap.
+    calls these are, so RL has to close that gap. `slips` is the probability that the first call of a turn means a device
+    by a name that nothing has, which is refused and then put right.
     """
 
     name = "expert"
 
     def __init__(
-        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[Any, float] | None = None, minimal: bool = False
+        self,
+        seed: int = 0,
+        mistakes: float = 0.0,
+        styles: Mapping[Any, float] | None = None,
+        minimal: bool = False,
+        slips: float = 0.0,
     ) -> None:
-        self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
+        self.seed, self.mistakes, self.minimal, self.slips = seed, mistakes, minimal, slips
         self.styles = styles or {"snippet": 1.0}
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
@@ -60,8 +66,9 @@ class Expert:
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
             return writer.ask(asked or grammar(episode.blueprint.language).plain("question"))
+        placed = names_room(intent, episode)
         if (unread := intent.reads and not writer.has_read(turn_of(episode))) and writer.reads:
-            return writer.read(intent.reads)
+            return writer.read_all(intent.reads, placed) if is_of_all(intent) else writer.read(intent.reads)
         if intent.automation is not None:
             return writer.automate(intent.automation)
         if intent.answer is not None and not intent.conditions:
@@ -73,7 +80,27 @@ class Expert:
         todo = needed(todo, episode) if self.minimal and style != "sweeping" else todo
         if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
             return writer.look(todo[0].did)
-        return writer.act(todo[:1] if style == "stepwise" and writer.reads else todo, intent.reply)
+        if self.slips and not turn_of(episode) and rng.random() < self.slips and writer.reads:
+            return writer.misname(todo[0], rng)
+        if style == "stepwise" and writer.reads:
+            return writer.act(todo[:1], intent.reply)
+        if is_of_all(intent) and not intent.reads:
+            return writer.act_on_all(todo, placed, intent.reply)
+        return writer.act(todo, intent.reply)
+
+
+def is_of_all(intent: Intent) -> bool:
+    """Whether an intent means devices by what they are, such as all lights of a room, and names none of them."""
+    return intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
+
+
+def names_room(intent: Intent, episode: Episode) -> bool:
+    """Whether the plain words of an intent have the name of a room."""
+    said = intent.clarification.casefold()
+    return any(room.name.casefold() in said for room in situation_of(episode).home.plan.rooms)
+
+
+OF_ALL = {("query", "quantity"), ("survey", "any"), ("survey", "all")}
 
 
 def done_text(episode: Episode, rng: random.Random) -> str:
