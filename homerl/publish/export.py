@@ -106,8 +106,8 @@ def export(
     facts = replace(facts, scores=facts.scores | scores_in(scores, trained))
     tokenizer = exported_tokenizer(trained)
     if is_adapter(trained):
-        source = _adapter_base(trained, base)
-        whole = adapter and not is_adapter(source) and is_of(tokenizer, source)
+        source = _adapter_base(adapters_of(trained, base)[-1], base)
+        whole = adapter and is_of(tokenizer, source)
         facts = replace(facts, base_weights=weights_of(source), base_tokenizer=whole)
     model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
     check_model(model, tokenizer, trained)
@@ -206,19 +206,35 @@ def load_model(folder: Path, base: str | None = None) -> Any:
 
 
 def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
-    """The adapter on its base; `InputError` if others could not apply it to their copy of the base."""
+    """The adapter on its complete base; `InputError` if others could not apply it to their copy of the base.
+
+    An adapter that stands on others, as RLVE's on SFT's, becomes one with them, whose rank is the sum of theirs.
+    """
     if not is_adapter(folder):
         raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
-    source = Path(_adapter_base(folder, base))
-    if is_adapter(source):
-        raise InputError("the adapter stands on another", str(folder), "export it merged, without --adapter")
+    *above, lowest = adapters = adapters_of(folder, base)
+    source = Path(_adapter_base(lowest, base))
     if push and source.exists() and not base:
         remedy = "give the base's hub id as --base, or export it merged"
         raise InputError("the adapter's base is a folder here", str(source), remedy)
-    model = _load_on_base(folder, base, as_base=True)
-    named = str(read_json(folder / ADAPTER).data.get("base_model_name_or_path"))
+    model = _load_on_base(lowest, base, as_base=True, name=str(lowest) if above else "default")
+    if above:
+        for one in above:
+            model.load_adapter(str(one), str(one), autocast_adapter_dtype=False)
+        names = list(map(str, adapters))
+        model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
+        model.set_adapter("default")
+        for name in names:
+            model.delete_adapter(name)
+    named = str(read_json(lowest / ADAPTER).data.get("base_model_name_or_path"))
     model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else str(source))
     return model
+
+
+def adapters_of(folder: Path, base: str | None) -> list[Path]:
+    """An adapter and those that it stands on, the lowest last."""
+    below = _adapter_base(folder, base)
+    return [folder, *(adapters_of(Path(below), base) if is_adapter(below) else ())]
 
 
 def is_of(tokenizer: Any, model: str) -> bool:
@@ -228,14 +244,14 @@ def is_of(tokenizer: Any, model: str) -> bool:
     return bool(ours == theirs)
 
 
-def _load_on_base(folder: Path, base: str | None, as_base: bool = False) -> Any:
+def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: str = "default") -> Any:
     """The adapter on its base: in the base's number format, or in float32, in which it is merged best."""
     from peft import PeftModel
 
     source = _adapter_base(folder, base)
     whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole(source)
     try:
-        return PeftModel.from_pretrained(whole, str(folder), autocast_adapter_dtype=not as_base)
+        return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
     except _load_errors() as error:
         what = f"the adapter does not fit its base {source} ({first_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None

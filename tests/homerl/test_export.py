@@ -555,6 +555,18 @@ def test_adapter_alone(model: Path, tmp_path: Path):
     assert card.data.library_name == "peft" and "--enable-lora" in card.text
 
 
+def test_adapters_on_one_another_become_one(model: Path, tmp_path: Path):
+    from peft import AutoPeftModelForCausalLM
+
+    first = adapt(model, tmp_path / "first", model)
+    second = adapt(first / "model", tmp_path / "second", model)
+    folder = export(second, str(tmp_path / "out"), adapter=True)
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    assert settings["r"] == 8 and settings["base_model_name_or_path"] == str(model)
+    loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
+    assert (logits(loaded) - torch.load(second / "logits.pt")).abs().max() < 1e-5
+
+
 def test_adapter_whose_base_is_gone(model: Path, tmp_path: Path):
     base = tmp_path / "elsewhere/base"
     shutil.copytree(model, base)
