@@ -59,7 +59,8 @@ def test_an_interrupted_run_keeps_each_task_that_is_played(suite_file, tmp_path,
         time.sleep(0.05)
     run.send_signal(number)
     said, complaint = run.communicate(timeout=60)
-    assert run.returncode == 130 and "tasks of about 2 messages each: up to" in said.replace("\n", " ")
+    assert run.returncode == 130, complaint
+    assert "tasks of about 2 messages each: up to" in said.replace("\n", " ")
     played = len(list(read_rows(out / "results.jsonl")))
     assert complaint.startswith(f"homerl: {played} of 200 episodes are played") and len(complaint.splitlines()) == 2
     assert 0 < played < 200 and "the same results" in rescore(out)
