@@ -186,6 +186,7 @@ class Toolset:
         writer: makes the `Writer` for a home. Its arguments are the home, the reply for "it is done", and a function that
             labels a device.
         automations: whether the agent can make automations. Such an agent is told the time.
+        aliases: whether the agent is told the aliases of rooms and devices.
         one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
             tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
         shown: the description of the home in the prompt of such an agent, which cannot query anything.
@@ -201,6 +202,7 @@ class Toolset:
     instruction: Mapping[str, str]
     writer: Callable[[Home, str, Callable[[Device], str]], Writer]
     automations: bool = False
+    aliases: bool = False
     one_answer: bool = False
     shown: Callable[[Home], Any] | None = None
     offer: Callable[[Home], tuple[Tool, ...]] | None = None

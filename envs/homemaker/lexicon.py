@@ -2,6 +2,7 @@
 
 Invariants:
 - A name occurs once in the whole lexicon. It belongs to one half and means one type.
+- An alias is a name or an alias of its own half alone.
 - Names are one or two words of lower case ASCII letters, or a few Chinese characters.
 """
 
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 from pydantic import Field, model_validator
 
 from envs.documents import read_yaml, validate
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.devices.spec import DeviceSpec
 from envs.languages import Part
 from envs.model import Model
@@ -36,17 +38,25 @@ class Names(Model):
     heldout: tuple[str, ...] = Field(min_length=1)
 
 
+class Aliases(Model):
+    """Further words of people: for rooms by name or variant, for devices by product or category."""
+
+    rooms: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    devices: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
 class Lexicon(Model):
     """The names by room variant and by product or category. `fits` limits a name to some room types.
 
     `home` is what stands for the room of what is in no room. `brands` maps, for each half, a brand in the catalogue to the
-    word that people use for it.
+    word that people use for it, and `aliases` has what else they call things.
     """
 
     rooms: dict[str, Names]
     devices: dict[str, Names]
     fits: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     brands: dict[Half, dict[str, str]] = Field(default_factory=dict)
+    aliases: dict[Half, Aliases] = Field(default_factory=dict)
     home: str = "home"
 
     @model_validator(mode="after")
@@ -62,6 +72,32 @@ class Lexicon(Model):
         if unknown := [name for name in self.fits if name not in seen]:
             raise ValueError(f"fits names '{unknown[0]}', which no type has")
         return self
+
+    @model_validator(mode="after")
+    def _halves_share_no_alias(self) -> Lexicon:
+        for half, other in (("train", "heldout"), ("heldout", "train")):
+            if shared := self._words(half, aliases=True) & (self._words(other) | self._words(other, aliases=True)):
+                raise ValueError(f"the half {half} has the alias '{min(shared)}', which is of the half {other}")
+        return self
+
+    def _words(self, half: Half, aliases: bool = False) -> set[str]:
+        """The names of a half, or its aliases."""
+        if not aliases:
+            return {name for names in (*self.rooms.values(), *self.devices.values()) for name in getattr(names, half)}
+        known = self.aliases.get(half, Aliases())
+        return {alias for of in (known.rooms, known.devices) for words in of.values() for alias in words}
+
+    def room_aliases(self, room: Room, half: Half) -> tuple[str, ...]:
+        """Further words for a room, by its name, else by its variant or type."""
+        known = self.aliases.get(half, Aliases()).rooms
+        name = NUMBER.sub("", room.name)
+        variants = [variant for variant, names in self.rooms.items() if name in getattr(names, half)]
+        return next((known[key] for key in (name, *variants, room.type) if key in known), ())
+
+    def device_aliases(self, spec: DeviceSpec, half: Half) -> tuple[str, ...]:
+        """Further words for a device, by its product, else by its category."""
+        known = self.aliases.get(half, Aliases()).devices
+        return known.get(spec.name) or known.get(spec.category, ())
 
     def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
         """Draw a name that is not in `used`. `room_type` is a key of `rooms`, which is a room variant."""

@@ -27,13 +27,14 @@ from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
 from envs.homeenv.home import Home
 from envs.homeenv.plan.origin import Origin
+from envs.homemaker.aliases import alias_names
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.coin import coin_names
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.own import Keep, anew, own_home, own_homes
-from envs.homemaker.titles import title_names
+from envs.homemaker.titles import title, title_names
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import FileNames, Model, Shipped
 
@@ -49,6 +50,7 @@ FURNISHING = (
     "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
     "different",
     "titled",
+    "aliased",
 )  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
@@ -97,6 +99,13 @@ class HomeRecipe(Model):
         exclude_if=lambda titled: titled == 0,
         description="Share (0 to 1) of homes with names in title case, as in Home Assistant; in half of these, many names "
         "begin with their room's.",
+    )
+    aliased: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda aliased: aliased == 0,
+        description="Share (0 to 1) of rooms and of devices with one or two aliases, which agents with Assist's tools read.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
@@ -223,9 +232,15 @@ def _made(seed: int, recipe: HomeRecipe, sure: Sequence[DeviceSpec]) -> Home:
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
     if recipe.ids == "slug":
         furniture = slugged(furniture)
-    origin = None
-    if recipe.titled and random.Random(f"titled {seed}").random() < recipe.titled:
+    origin, aliases = None, None
+    if recipe.aliased:
+        aliases = alias_names(layout, furniture, recipe.aliased, lexicon, recipe.lexicon, seed)
+        furniture = aliases.devices
+    titled = bool(recipe.titled) and random.Random(f"titled {seed}").random() < recipe.titled
+    if titled:
         layout, furniture, origin = title_names(layout, furniture, seed)
+    if aliases:
+        origin = aliases.in_origin(origin, title if titled else str)
     return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)), origin=origin)
 
 

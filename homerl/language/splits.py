@@ -31,13 +31,15 @@ class Voice:
     """How the people of a blueprint recipe talk.
 
     `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` is the
-    pool of frames that are drawn. `writing` has the shares of cases, final marks and short sentences.
+    pool of frames that are drawn. `writing` has the shares of cases, final marks and short sentences, and `by_alias` is the
+    share of things that are called by an alias.
     """
 
     language: str = "en"
     temperature: float = 1.0
     frames: Pool = "any"
     writing: Writing = AS_IT_IS
+    by_alias: float = 0.0
 
 
 def split_of(sentence: str) -> Split:

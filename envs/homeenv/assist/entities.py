@@ -2,7 +2,8 @@
 
 A part of a device is one entity, by the table. What that entity does not take in becomes entities of their own.
 
-An imported home has the names, aliases, areas and floors that it has there. What is in no room is in no area.
+An imported home has the names, areas and floors that it has there. A device's aliases are those of its main entity. What is
+in no room is in no area.
 
 Invariants: the entities of a home are a pure function of its plan; an entity belongs to one device; every attribute of a
 device belongs to at most one entity; ids are unique.
@@ -209,13 +210,14 @@ def _entities(plan: Plan) -> Iterator[Entity]:
         area = by_room.get(device.room.id)
         for shape in shapes(device.spec):
             name = f"{link.name or device.name} {shape.suffix}".strip()
+            names = (name,) if shape.suffix else (name, *link.aliases)
             if not shape.suffix and device.did.startswith(shape.domain + "."):
-                yield Entity(device.did, (name, *link.aliases), area, device, shape)
+                yield Entity(device.did, names, area, device, shape)
                 continue
             slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
             id = next(id for id in chain([slug], (f"{slug}_{number}" for number in count(2))) if id not in taken)
             taken.add(id)
-            yield Entity(id, (name,), area, device, shape)
+            yield Entity(id, names, area, device, shape)
 
 
 def shapes(spec: DeviceSpec) -> tuple[Shape, ...]:

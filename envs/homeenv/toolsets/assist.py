@@ -21,5 +21,5 @@ INSTRUCTION = {
 }  # around the list of entities; it is the same in every language
 TOOLSET = Toolset(
     TOOLS, INSTRUCTION, AssistWriter,
-    offer=offered, told=prompt, listed=static_context, missing=unknown, beyond=unreachable,
+    aliases=True, offer=offered, told=prompt, listed=static_context, missing=unknown, beyond=unreachable,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
@@ -80,6 +80,13 @@ class BlueprintRecipe(Model):
         exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
         description="How people write.",
     )
+    by_alias: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=lambda share: share == 0,
+        description="Share of what has aliases that the user calls by one, if the toolset tells them (`assist`).",
+    )
     whole_sets: bool = Field(
         False,
         exclude_if=lambda whole: not whole,
@@ -137,8 +144,9 @@ class BlueprintRecipe(Model):
 
     @property
     def voice(self) -> Voice:
-        """The language, temperature, frames and writing of the user."""
-        return Voice(self.home.language, self.temperature, self.frames, self.writing)
+        """How the user speaks and writes."""
+        told = TOOLSETS[self.toolset].aliases
+        return Voice(self.home.language, self.temperature, self.frames, self.writing, self.by_alias if told else 0.0)
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
@@ -273,8 +281,8 @@ class Verbaliser:
 
     @property
     def speaker(self) -> Speaker:
-        """A speaker with the wording `clear`."""
-        return Speaker(self.home, self.recipe.voice, "clear", self.rng)
+        """A speaker with the wording `clear`, who calls things by their names, as agents do."""
+        return Speaker(self.home, replace(self.recipe.voice, by_alias=0.0), "clear", self.rng)
 
 
 def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:

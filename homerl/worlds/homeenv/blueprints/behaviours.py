@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
@@ -246,7 +246,8 @@ class _Teller:
 
     def part(self, behaviour: str, meaning: Meaning, plan: tuple[Call, ...] = (), question: Meaning | None = None) -> Part:
         """A part in words of the blueprint's split. Raises `NoSentence` if there are none."""
-        asked = question.words(Speaker(self.home, self.voice, "clear", self.rng)) if question else None
+        agent = Speaker(self.home, replace(self.voice, by_alias=0.0), "clear", self.rng)
+        asked = question.words(agent) if question else None
         return Part(behaviour=behaviour, text=self.said(meaning), plan=plan, question=asked)
 
     def said(self, meaning: Meaning) -> str:

@@ -1,9 +1,12 @@
-"""Names that two things of a home share. Homes that are made here have none; people's own homes may.
+"""The names that people call things of a home by. Two things of people's own homes may share one; no made home has such.
 
-Invariant: no sentence refers by name to a thing whose name another thing has too.
+Invariants: no sentence refers by name or alias to a thing if another thing has it too; in a task, a thing is always called
+the same.
 """
 
 from __future__ import annotations
+
+import random
 
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import HOME, Room
@@ -29,3 +32,25 @@ def refuse_shared_device(device: Device, home: Home) -> None:
     alike = (other for other in home.plan.devices if other.name.casefold() == name and other.did != device.did)
     if any(device.room.id == HOME or other.room.name.casefold() == room for other in alike):
         raise Unclear
+
+
+def called(thing: Device | Room, home: Home, by_alias: float) -> str:
+    """What people call a device or a room: its name or, for a share of the things of a task, an alias of its own."""
+    if not by_alias or not (aliases := aliases_of(thing, home)):
+        return thing.name
+    rng = random.Random(f"called {home.clock} {_id(thing)}")  # homes of other tasks have other clocks
+    others = [one for one in (*home.plan.rooms, *home.plan.devices) if _id(one) != _id(thing)]
+    taken = {name.casefold() for one in others for name in (one.name, *aliases_of(one, home))}
+    free = [alias for alias in aliases if alias.casefold() not in taken]
+    return rng.choice(free) if free and rng.random() < by_alias else thing.name
+
+
+def aliases_of(thing: Device | Room, home: Home) -> tuple[str, ...]:
+    """The further names of a device or a room."""
+    if (origin := home.plan.origin) is None:
+        return ()
+    return origin.rooms.get(thing.id, ()) if isinstance(thing, Room) else origin.link(thing.did).aliases
+
+
+def _id(thing: Device | Room) -> tuple[str, str]:
+    return ("room", thing.id) if isinstance(thing, Room) else ("device", thing.did)

@@ -48,6 +48,10 @@ class Sayer(Protocol):
         """A room by its name."""
         ...
 
+    def called(self, thing: Device | Room) -> str:
+        """The name or alias of a device or a room."""
+        ...
+
     def name(self, word: str, device: Device | None = None) -> str:
         """An attribute, service, component or category in words."""
         ...

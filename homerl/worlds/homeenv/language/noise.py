@@ -120,7 +120,8 @@ def _places(phrase: str, text: str) -> list[int]:
 
 def _named(text: str, speaker: Speaker) -> set[str]:
     """The names of the home's rooms and devices in a text."""
-    names = {device.name for device in speaker.home.plan.devices} | {room.name for room in speaker.home.plan.rooms}
+    things = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
+    names = {name for thing in things for name in (thing.name, speaker.called(thing))}
     return {name for name in names if _places(name, text)}
 
 

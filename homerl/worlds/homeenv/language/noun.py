@@ -152,7 +152,7 @@ def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str
         return speaker.room(rooms[0])
     for room in rooms:
         refuse_shared_room(room, speaker.home)
-    return join_phrases([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
+    return join_phrases([speaker.say("noun.room", room=speaker.called(room)) for room in rooms], speaker)
 
 
 def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:

@@ -11,6 +11,7 @@ import random
 from envs.homeenv.home import Home
 from homerl.language.splits import Split, Voice, of_split
 from homerl.language.writing import write
+from homerl.worlds.homeenv.language.clear import called
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.noise import disturb
@@ -25,7 +26,8 @@ def utter(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: S
 
 def as_written(text: str, home: Home, voice: Voice, rng: random.Random) -> str:
     """The sentence in the case and with the final mark that the voice's writing draws."""
-    names = {name for device in home.plan.devices for name in (device.name, device.room.name)}
+    things = {thing for device in home.plan.devices for thing in (device, device.room)}
+    names = {name for thing in things for name in (thing.name, called(thing, home, voice.by_alias))}
     return write(text, voice.writing, grammar(voice.language), names, rng)
 
 

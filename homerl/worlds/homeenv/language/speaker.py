@@ -26,7 +26,7 @@ from envs.homeenv.values.types import ValueType
 from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice
-from homerl.worlds.homeenv.language.clear import refuse_shared_device, refuse_shared_room
+from homerl.worlds.homeenv.language.clear import called, refuse_shared_device, refuse_shared_room
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
 from homerl.worlds.homeenv.language.noun import is_heavy, join_phrases, noun, phrase
@@ -144,7 +144,7 @@ class Speaker:
         (device,) = target.devices
         refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
-            owner = self.say("device.owner", room=device.room.name, device=device.name)
+            owner = self.say("device.owner", room=self.called(device.room), device=self.called(device))
             text = self.say("part", device=owner, part=self.name(target.part, device))
         else:
             text = self.device(device)
@@ -155,18 +155,18 @@ class Speaker:
         """ "kitchen lights", as a short speaker calls all devices of a kind in one room."""
         if not self.short or is_heavy(target) or len(target.rooms) != 1 or target.floor is not None or not target.many:
             return None
-        return self.say("short.room_kind", room=target.rooms[0].name, many=noun(target.of_kind, "many", self))
+        return self.say("short.room_kind", room=self.called(target.rooms[0]), many=noun(target.of_kind, "many", self))
 
     def device(self, device: Device) -> str:
-        """A device by room and name, sometimes with its brand if no other device of the room has it.
+        """A device by room and name, sometimes with its brand if no other device of the room has it, or by its alias alone.
 
         A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
         `Unclear` if another device has the same room and name.
         """
         refuse_shared_device(device, self.home)
-        if device.room.id == HOME:
-            return self.say("device.roomless", device=device.name)
-        slots = {"room": device.room.name, "device": device.name}
+        if device.room.id == HOME or self.called(device) != device.name:
+            return self.say("device.roomless", device=self.called(device))
+        slots = {"room": self.called(device.room), "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)
         brand = _brand(device, self.home, self.voice.language)
@@ -177,7 +177,11 @@ class Speaker:
     def room(self, room: Room) -> str:
         """A room by its name. Raises `Unclear` if another room has it too."""
         refuse_shared_room(room, self.home)
-        return self.say("room", room=room.name)
+        return self.say("room", room=self.called(room))
+
+    def called(self, thing: Device | Room) -> str:
+        """The name of a device or a room, or its alias if the person calls it so."""
+        return called(thing, self.home, self.voice.by_alias)
 
     def name(self, word: str, device: Device | None = None) -> str:
         """An attribute, service, component or category in words.

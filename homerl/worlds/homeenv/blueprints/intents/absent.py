@@ -16,6 +16,7 @@ from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled
 from homerl.worlds.homeenv.blueprints.intents.dialogue import framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.worlds.homeenv.blueprints.intents.questions import Statement, question
+from homerl.worlds.homeenv.language.clear import aliases_of
 from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import denotes, noun
 
@@ -44,7 +45,8 @@ def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     """Whether nothing of the kind is there, and no name has its word."""
     scope = Target((), kind, rooms=(room,) if room else ())
-    names = (device.name.lower() for device in home.plan.devices if room in (None, device.room))
+    near = [device for device in home.plan.devices if room in (None, device.room)]
+    names = [name.lower() for device in near for name in (device.name, *aliases_of(device, home))]
     return not denotes(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
 
 

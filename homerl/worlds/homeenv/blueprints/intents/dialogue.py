@@ -81,12 +81,17 @@ def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
     return lambda speaker: speaker.target(Target.of(device, part))
 
 
+def that_text(device: Device) -> Callable[[Speaker], str]:
+    """A slot that points at a device that was spoken of: "that fan"."""
+    return lambda speaker: speaker.say("multi_turn.that", device=speaker.called(device))
+
+
 def there_text(device: Device) -> Callable[[Speaker], str]:
     """A slot that names a device of the room that was spoken of: "the fan there"."""
 
     def said(speaker: Speaker) -> str:
         refuse_shared_device(device, speaker.home)
-        return speaker.say("multi_turn.there", device=device.name)
+        return speaker.say("multi_turn.there", device=speaker.called(device))
 
     return said
 

@@ -184,7 +184,7 @@ class Wanted:
         slots = {"thing": self.thing.said(speaker)}
         if self.errand.by_name:
             refuse_shared_device(self.device, speaker.home)
-            slots["thing"] = self.device.name
+            slots["thing"] = speaker.called(self.device)
         elif not self.sole:
             slots["target"] = speaker.target(Target.of(self.device, self.part))
         group = self.device.spec.category if self.errand.by_name else self.errand.service

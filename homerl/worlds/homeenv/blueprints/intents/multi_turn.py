@@ -31,6 +31,7 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     plan_undo,
     repeated,
     room_text,
+    that_text,
     there_text,
     value_text,
 )
@@ -211,7 +212,7 @@ def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask)
     """ "Turn it off again", "set that one to 40"."""
     for action in on_the_same(now, past, rng):
         back = action.value is None and past.value is None
-        words = rng.choice((IT, frame_text("multi_turn.that", device=past.device.name)))
+        words = rng.choice((IT, that_text(past.device)))
         meaning = Phrased(action.act(), words, "multi_turn.again" if back else "multi_turn.now")
         return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
