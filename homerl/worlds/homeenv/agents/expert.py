@@ -22,6 +22,7 @@ from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent, Part
+from homerl.worlds.homeenv.language.clear import aliases_of
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.situation import situation_of
 
@@ -95,9 +96,10 @@ def is_of_all(intent: Intent) -> bool:
 
 
 def names_room(intent: Intent, episode: Episode) -> bool:
-    """Whether the plain words of an intent have the name of a room."""
-    said = intent.clarification.casefold()
-    return any(room.name.casefold() in said for room in situation_of(episode).home.plan.rooms)
+    """Whether the plain words of an intent have the name or an alias of a room."""
+    home, said = situation_of(episode).home, intent.clarification.casefold()
+    names = (name for room in home.plan.rooms for name in (room.name, *aliases_of(room, home)))
+    return any(name.casefold() in said for name in names)
 
 
 OF_ALL = {("query", "quantity"), ("survey", "any"), ("survey", "all")}

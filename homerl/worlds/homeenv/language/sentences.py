@@ -26,7 +26,7 @@ def utter(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: S
 
 def as_written(text: str, home: Home, voice: Voice, rng: random.Random) -> str:
     """The sentence in the case and with the final mark that the voice's writing draws."""
-    things = {thing for device in home.plan.devices for thing in (device, device.room)}
+    things = [thing for device in home.plan.devices for thing in (device, device.room)]
     names = {name for thing in things for name in (thing.name, called(thing, home, voice.by_alias))}
     return write(text, voice.writing, grammar(voice.language), names, rng)
 
