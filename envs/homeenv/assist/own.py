@@ -27,6 +27,7 @@ EVENTS, SEARCH, PLAY = "calendar__get_events", "media_player__search_media", "me
 ITEMS, ADD, COMPLETE, REMOVE = (
     f"todo__{name}" for name in ("get_items", "HassListAddItem", "HassListCompleteItem", "HassListRemoveItem")
 )
+LISTS = {ITEMS: "todo_list", ADD: "name", COMPLETE: "name", REMOVE: "name"}  # tools of a list, and what names it
 CLEAN = "vacuum__HassVacuumCleanArea"
 READS = (EVENTS, SEARCH)  # tools whose answer is no state
 SCRIPT = "script__"

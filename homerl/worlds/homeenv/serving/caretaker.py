@@ -49,7 +49,7 @@ from homerl.worlds.homeenv.serving.hiding import HIDDEN, password_fields, secret
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
 from homerl.worlds.homeenv.serving.missed import LEFT_OUT, UNFINISHED, Missed, attempts_of, missed
 from homerl.worlds.homeenv.serving.proposals import Proposal, Waiting
-from homerl.worlds.homeenv.serving.reading import answers
+from homerl.worlds.homeenv.serving.reading import answers, lists_of, read_lists
 from homerl.worlds.homeenv.serving.speaker import speaking_in
 from homerl.worlds.homeenv.serving.speaking import Aloud, Speaking, fit
 from homerl.worlds.homeenv.serving.telling import Telling, reason
@@ -207,6 +207,9 @@ class Caretaker:
             (reply,) = await replies_from(agent, episode)
             exchange.codes |= secrets_said(reply, exchange.fields)
             if self.real is not None:
+                needed = {*lists_of(situation.home, reply, self.house.toolset)} - exchange.lists
+                await read_lists(self.real, needed, exchange.home, situation.home)
+                exchange.lists |= needed
                 situation.answers |= await answers(self.real, situation.home, reply)
             taken = len(situation.attempts)
             step = await episode.acts(replace(reply, message=whole(reply.message)))
@@ -264,7 +267,7 @@ class Caretaker:
         if exchange.acts != self._acts:
             shown = exchange.home.plan
             await self._look_at(exchange)
-            if not self._runs_again(exchange, shown):
+            if not await self._runs_again(exchange, shown):
                 return
             if guarded := self._needs_consent(exchange):
                 exchange.guarded = guarded
@@ -294,7 +297,7 @@ class Caretaker:
         exchange.means(proposal.made)
         if exchange.acts != self._acts:
             await self._look_at(exchange)
-        if not self._runs_again(exchange, proposal.plan):
+        if not await self._runs_again(exchange, proposal.plan):
             return
         if self._shown(exchange) != proposal.shown:
             exchange.guarded |= self._needs_consent(exchange)
@@ -304,12 +307,15 @@ class Caretaker:
                 exchange.means(with_code(exchange.home, proposal.made, code))
             await self._do(exchange)
 
-    def _runs_again(self, exchange: Exchange, shown: Plan) -> bool:
+    async def _runs_again(self, exchange: Exchange, shown: Plan) -> bool:
         """Make the calls in a twin of the home as it is now; whether it takes them.
 
         A device that was withdrawn meanwhile is told by the name that it had in the plan that the person was `shown`.
         """
-        twin, made = exchange.home.fork(), exchange.made
+        made = exchange.made
+        if self.real is not None:
+            await exchange.asker.outlasts(read_lists(self.real, (one.did for one in made), exchange.home))
+        twin = exchange.home.fork()
         for at, one in enumerate(made):
             try:
                 twin.call(one.did, one.service, (), one.arguments)

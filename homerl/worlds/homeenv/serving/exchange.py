@@ -42,7 +42,8 @@ class Exchange:
     """What has come of a message so far.
 
     `home` is the twin in which it plays, and `acts` the number of times that anybody had acted when that was looked at. If
-    somebody hears parts of the reply (`speak`), `speaking` tells what was said already.
+    somebody hears parts of the reply (`speak`), `speaking` tells what was said already. `lists` are those whose items
+    were read.
     """
 
     said: str
@@ -63,6 +64,7 @@ class Exchange:
     refusals: tuple[str, ...] = ()
     missed: tuple[Missed, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
+    lists: set[str] = field(default_factory=set)
     fields: frozenset[str] = frozenset()
     codes: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)

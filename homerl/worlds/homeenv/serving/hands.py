@@ -15,7 +15,7 @@ from homerl.homeassistant.errors import HomeAssistantError
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
-from homerl.worlds.homeenv.serving.reading import Readable
+from homerl.worlds.homeenv.serving.reading import Readable, read_lists
 
 LOOK_SECONDS = 5.0  # beyond those to settle, in which the real home tells its states
 
@@ -64,6 +64,7 @@ async def _settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
     done, until = {one.did for one in exchange.done}, time.monotonic() + settle
     while True:
         home = await real.refreshed(exchange.home)
+        await read_lists(real, (change.did for change in exchange.changes), home)
         exchange.changes = tuple(compared(change, home) for change in exchange.changes)
         late = any(change.differs for change in exchange.changes if exchange.outcome == "done" or change.did in done)
         if not late or time.monotonic() > until:

@@ -1,28 +1,33 @@
-"""What tools read that no state tells, such as the events of a calendar: the real home is asked.
+"""What tools read that no state tells: events, media, and what stands on lists. The real home is asked, if a call needs it.
 
-Invariant: nothing here changes a home. What is read goes to the model, and into no log.
+Invariants: what is read goes to the model, and into no log. A list that cannot be read keeps what its state tells.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from envs.homeenv.assist.intents import Failed
 from envs.homeenv.assist.match import NoMatch, Wanted, match
-from envs.homeenv.assist.own import EVENTS, PLAY, READS, SEARCH, player
+from envs.homeenv.assist.own import DONE, EVENTS, LISTS, OPEN, PLAY, READS, SEARCH, player
 from envs.homeenv.assist.tools import FAILED, failure
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
+from envs.homeenv.toolsets import TOOLSETS
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.translation import domain_of
 from homerl.play.messages import read_arguments
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.live import Answers, asked
 
 DAYS = {"today": 1, "week": 7}
 MOST_RESULTS = 35
+ASSIST = "assist"  # the toolset whose tools name the list that they are about
+LIST, LONGEST, MOST_ITEMS = "todo", 200, 100  # the domain of lists, signs of an item, items of a list
 RESULT = ("title", "media_class", "media_content_type", "media_content_id", "can_play", "can_search")
 
 
@@ -46,6 +51,35 @@ async def answers(real: Readable, home: Home, reply: Reply) -> Answers:
         except (Failed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
             continue  # the twin says what is wrong with the call
     return found
+
+
+def lists_of(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
+    """The devices whose items a message may need: the lists that tools of Assist name, or all, for what has other tools."""
+    calls = [call["function"] for call in reply.message.get("tool_calls") or ()]
+    if toolset != ASSIST:
+        yield from home.plan.by_did if calls or TOOLSETS[toolset].one_answer else ()
+        return
+    for call in calls:
+        if name := (read_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
+            with suppress(NoMatch):
+                yield from (one.id for one in match(home, Wanted(str(name), domains=frozenset({LIST}))).entities)
+
+
+async def read_lists(real: Readable, dids: Iterable[str], *homes: Home) -> None:
+    """Put the items of those devices that are lists into homes. Raises `HomeAssistantError` if the real home is gone."""
+    for did in dict.fromkeys(dids):
+        if domain_of(did) != LIST or did not in homes[0].plan.by_did or homes[0].get(did, OPEN) is None:
+            continue
+        try:
+            items = (await real.ask(did, "get_items", {"status": [OPEN, DONE]}))[did]["items"]
+        except (HomeAssistantError, LookupError, TypeError) as error:
+            if isinstance(error, HomeAssistantError) and error.code is None:
+                raise
+            continue
+        for kind in {OPEN, DONE} & homes[0].plan.by_did[did].spec.attribute_index.keys():
+            told = [str(one["summary"])[:LONGEST] for one in items if one.get("status") == kind and one.get("summary")]
+            for home in homes:
+                home.set(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
 
 
 def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -26,7 +26,6 @@ from homerl.homeassistant.exposure import withdrawn
 from homerl.homeassistant.following import essence, events, is_as_known, is_running, remembering
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import CONFIG, REGISTERED, Listing
-from homerl.homeassistant.lists import read_lists
 from homerl.homeassistant.translation import domain_of, refresh, to_homeassistant
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import called
@@ -134,9 +133,7 @@ class HomeAssistant:
             known = {row["entity_id"] for row in states}
             states += [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
             gone = await withdrawn(client, twin.plan.by_did, states)
-            home = refresh(without(twin, gone), states, datetime.now(UTC))
-            await read_lists(client, home)
-        return home
+        return refresh(without(twin, gone), states, datetime.now(UTC))
 
     async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What a service of a device answers that changes nothing. Nothing is asked of what is not exposed any more."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import OtherHome, Says, Served
+from serving import OtherHome, Says, Served, call_of
 
 from envs.homeenv.home import Home
 from envs.messages import Message, call_message, tool_call
@@ -29,8 +29,20 @@ class Answering(OtherHome):
     asked: list[tuple[str, str, Mapping[str, Any]]]
     answer: Any = None
 
+    async def refreshed(self, twin: Home) -> Home:
+        """What the states tell: of a list, how many items are open."""
+        fresh = await super().refreshed(twin)
+        for did in ("todo.chores", "todo.shopping_list"):
+            open_items = self.home.get(did, "needs_action")
+            fresh.set(fresh.plan.slot_of(did, "needs_action"), tuple(f"item {at}" for at, _ in enumerate(open_items, 1)))
+        return fresh
+
     async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         self.asked.append((did, service, data))
+        if service == "get_items":
+            kinds = ("needs_action", "completed")
+            items = [{"summary": item, "status": kind} for kind in kinds for item in self.home.get(did, kind)]
+            return {did: {"items": items}}
         if isinstance(self.answer, Exception):
             raise self.answer
         return {did: self.answer}
@@ -143,3 +155,45 @@ def test_what_cannot_be_read_is_a_result_with_an_error_and_is_said(talk):
     assert "cannot be reached" in served.say("what is on?") and "Error calling tool: away" in last_result(served)
     served = talk("act", calls("calendar__get_events", calendar="Nobody", range="today"), "There is no such calendar.")
     assert served.say("what is on?") == "There is no such calendar." and not served.real.asked
+
+
+CHORES = ("todo.chores", "get_items", {"status": ["needs_action", "completed"]})
+
+
+def test_a_list_is_read_by_whom_speaks_of_it_alone(talk):
+    served = talk(
+        "act", calls("vacuum__HassVacuumCleanArea", area="Kitchen", name="Demo vacuum 0 ground floor"), "It is on its way.",
+        calls("todo__get_items", todo_list="Chores"), "Sweep.",
+    )  # fmt: skip
+    served.real.home.call("todo.chores", "add_item", (), {"item": "Sweep"})
+    served.say("clean the kitchen")
+    assert served.real.asked == [] and served.real.made
+    served.say("what is on my list?")
+    assert served.real.asked == [CHORES]
+    assert json.loads(last_result(served))["items"] == [{"summary": "Sweep", "status": "needs_action"}]
+
+
+@pytest.mark.parametrize("mode", ["act", "confirm"])
+def test_an_item_of_the_real_list_is_done(talk, mode):
+    done = calls("todo__HassListCompleteItem", name="chores", item="sweep")
+    served = talk(mode, done, calls("todo__get_items", todo_list="Chores"), "Done.")
+    served.real.home.call("todo.chores", "add_item", (), {"item": "Sweep"})
+    reply = served.say("I have swept")
+    if mode == "confirm":
+        assert served.real.asked == [CHORES], "once for the sentence, whatever calls it takes"
+        reply = served.say("yes")
+    assert served.real.home.get("todo.chores", "completed") == ("Sweep",) and "item 1" not in reply
+    assert json.loads(last_result(served))["items"] == []
+    assert not [one for one in served.journal.entries()[-1].changes if one.differs]
+
+
+def test_a_home_of_other_tools_reads_its_lists_once_something_is_called(voiced, tmp_path):
+    agent, real = Says("Hello.", call_of("todo.chores", "add_item", item="Sweep"), "Done."), Answering(voiced.fork())
+    real.asked = []
+    house = House("act", "smh", "en", settle=0.05)
+    served = Served(Caretaker(voiced, lambda: agent, real, Journal(tmp_path / "a.jsonl"), house, "script"), real, None)
+    served.say("hello")
+    assert real.asked == []
+    served.say("put sweeping on my chores")
+    assert real.home.get("todo.chores", "needs_action") == ("Sweep",)
+    assert {did for did, _, _ in real.asked} == {"todo.chores", "todo.shopping_list"}

@@ -150,6 +150,12 @@ def refreshed(server: Replay) -> Home:
     return asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(import_home(listing()).home))
 
 
+def test_a_sentence_asks_no_service_for_more_than_the_states(server):
+    assert refreshed(server).get("todo.chores", "needs_action") and not [
+        one for one in server.seen if one["type"] == "call_service"
+    ]
+
+
 def test_what_is_disabled_is_in_no_reach(serve, server):
     served = serve("act", OFF, "I cannot.")
     expose(server, **{STATES: [row for row in server.listing.sources[STATES] if row["entity_id"] != LAMP]})
