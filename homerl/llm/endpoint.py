@@ -3,7 +3,8 @@
 Invariants:
 - every request ends within `deadline`, with an answer or an `InfraError`;
 - keys come from the environment and appear in no message;
-- a replica that keeps failing is not used for a while, then tried with a single request;
+- a replica that keeps failing is not used for a while, then tried with a single request; but where nobody
+  waits, each request is tried: a person who speaks again is answered once the server is back;
 - a garbled answer is retried like a timeout;
 - while nothing is answered, a person is told so at faults, at most once a minute, and why;
 - an endpoint may be used in one event loop after another;
@@ -79,13 +80,13 @@ class Replica:
         """Note an answer: the replica works, so its count of faults starts again. What the server asked for still holds."""
         self.faults, self.since, self.rest = 0, 0.0, REST
 
-    def failed(self, now: float) -> None:
-        """Note a fault at time `now`; after `TRIPS` faults in a row the replica rests.
+    def failed(self, now: float, trips: float) -> None:
+        """Note a fault at time `now`; after as many in a row as `trips` the replica rests.
 
         Requests that were already open when the rest began may fail later. Their faults do not prolong the rest.
         """
         self.faults += 1
-        if self.faults >= TRIPS and now >= self.since:
+        if self.faults >= trips and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
     def asked_to_wait(self, until: float) -> None:
@@ -112,6 +113,7 @@ class Endpoint:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.model, self.patience, self.clock, self.key = model, patience, clock, key
+        self.trips = TRIPS if patience.waits else math.inf
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
@@ -229,7 +231,7 @@ class Endpoint:
         """
         while True:
             now = self.clock()
-            ready = [r for r in self.replicas if r.free <= now and not (r.faults >= TRIPS and r.busy)]
+            ready = [r for r in self.replicas if r.free <= now and not (r.faults >= self.trips and r.busy)]
             if ready:
                 return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
             until = max(min(r.free for r in self.replicas), now + 0.05)
@@ -246,7 +248,7 @@ class Endpoint:
         if asked is not None:
             replica.asked_to_wait(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
             return
-        replica.failed(now)
+        replica.failed(now, self.trips)
         await asyncio.sleep(max(0.0, min(wait, end - now)))
 
     async def close(self) -> None:

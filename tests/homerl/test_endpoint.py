@@ -69,6 +69,16 @@ def test_a_server_that_only_fails_ends_in_an_infra_error_in_time(fault):
         assert endpoint.usage.retries >= 2 and server.served[fault] == endpoint.usage.retries
 
 
+def test_a_person_is_answered_by_the_next_sentence_once_the_server_is_back():
+    """It answered with a page of HTML for a while, as a proxy does. Each sentence asks it, and none rests."""
+    patience = Patience(timeout=0.9, deadline=0.9, tries=2, waits=False)  # below the shortest rest
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=["<html>bad gateway</html>"]) as server:
+        server.answer = lambda _: {"content": "Done."}
+        server.drawn = lambda _: "garbage" if server.served["garbage"] < 2 * TRIPS else None
+        found, _ = ask(server, patience=patience, times=TRIPS + 1)
+    assert [type(one) for one in found[:TRIPS]] == [InfraError] * TRIPS and found[TRIPS] == "Done."
+
+
 def test_passing_faults_are_outlived():
     with ScriptedServer(faults=Faults(errors=0.2, garbage=0.1, halves=0.1, stalls=0.1), seed=3) as server:
         found, endpoint = ask(server, patience=Patience(timeout=0.2, deadline=20, tries=12), times=30)
