@@ -1,11 +1,13 @@
-"""The custom component in a real Home Assistant: the agent is added by the user interface, and switches a lamp."""
+"""The custom component in a real Home Assistant: the agent is added by the user interface, and does what people say."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,16 @@ pytestmark = [
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model does that understands two sentences."""
-    *_, last = request["messages"]
+    """What a model does that understands three sentences, two of them in German too."""
+    system, *_, last = request["messages"]
     if last["role"] != "user":
         return {"content": "Done."}
-    tool = "HassTurnOff" if "unlock" in last["content"].lower() else "HassTurnOn"
-    name = "Front Door" if "door" in last["content"].lower() else "Bed Light"
-    call = {"name": f"intent__{tool}", "arguments": json.dumps({"name": name})}
+    said = last["content"].lower()
+    tool = "HassTurnOff" if re.search("unlock|schließ.* auf", said) else "HassTurnOn"
+    place = re.search(r"You are in area (\w+)", system["content"])
+    named = {"name": "Front Door" if re.search("door|tür", said) else "Bed Light"}
+    where = {"area": place[1] if place else "nowhere", "domain": ["light"]}
+    call = {"name": f"intent__{tool}", "arguments": json.dumps(where if "the lights" in said else named)}
     return {"content": "", "tool_calls": [{"type": "function", "function": call}]}
 
 
@@ -49,6 +54,12 @@ def state_of(entity: str) -> str:
 
 @pytest.fixture
 def added(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    with agent_added(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def agent_added(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The entry of an agent that acts, and the id of its conversation agent."""
     with ScriptedServer(answer=answer) as model, Agent(tmp_path, URL, model.url, more=("--mode", "act")) as agent:
         flow = api("POST", "config/config_entries/flow", handler="homerl")
@@ -60,14 +71,20 @@ def added(tmp_path: Path) -> Iterator[tuple[str, str]]:
         api("DELETE", f"config/config_entries/entry/{entry}")
 
 
-def say(agent: str, text: str, **more: str) -> dict[str, Any]:
-    """The answer to a sentence."""
+def ask(command: str, **fields: Any) -> Any:
+    """The result of a WebSocket command."""
 
-    async def said() -> dict[str, Any]:
+    async def asked() -> Any:
         async with connect(URL, token_from("HA_TOKEN")) as client:
-            return await client.converse(text, language="en", agent_id=agent, **more)
+            return await client.call(command, **fields)
 
-    return asyncio.run(said())
+    return asyncio.run(asked())
+
+
+def say(agent: str, text: str, language: str = "en", **more: str) -> dict[str, Any]:
+    """The answer to a sentence."""
+    answered: dict[str, Any] = ask("conversation/process", text=text, language=language, agent_id=agent, **more)
+    return answered
 
 
 def speech(answer: Mapping[str, Any]) -> str:
@@ -93,3 +110,70 @@ def test_the_options_guard_a_lamp(added: tuple[str, str]) -> None:
     done = api("POST", f"config/config_entries/options/flow/{flow['flow_id']}", **chosen)
     assert done["type"] == "create_entry"
     assert "Bed Light" in speech(say(agent, "Turn on the bed light.")) and state_of(LAMP) == "off"
+
+
+def test_a_german_sentence_asks_and_a_ja_acts(tmp_path: Path) -> None:
+    ask("config/core/update", language="de")
+    try:
+        api("POST", "services/lock/lock", entity_id=LOCK)
+        with agent_added(tmp_path) as (_, agent):
+            asked = say(agent, "Schließ die Haustür auf.", "de")
+            assert speech(asked).endswith("?") and asked["continue_conversation"] and state_of(LOCK) != "unlocked"
+            done = say(agent, "Ja, mach das.", "de", conversation_id=asked["conversation_id"])
+            assert state_of(LOCK) == "unlocked", speech(done)
+    finally:
+        ask("config/core/update", language="en")
+
+
+def test_what_is_exposed_no_more_is_refused(added: tuple[str, str]) -> None:
+    _, agent = added
+    api("POST", "services/light/turn_off", entity_id=LAMP)
+    expose = {"assistants": ["conversation"], "entity_ids": [LAMP]}
+    ask("homeassistant/expose_entity", **expose, should_expose=False)
+    try:
+        assert "I could not do this" in speech(say(agent, "Turn on the bed light.")) and state_of(LAMP) == "off"
+    finally:
+        ask("homeassistant/expose_entity", **expose, should_expose=True)
+    assert speech(say(agent, "Turn on the bed light.")) == "Done." and state_of(LAMP) == "on"
+
+
+def test_the_room_of_the_speaker_is_meant(added: tuple[str, str]) -> None:
+    """A satellite of the kitchen is a device in its area."""
+    _, agent = added
+    api("POST", "services/light/turn_off", entity_id="all")
+    before = lights()
+    told, heard = heard_at(agent, device_in("kitchen"), "Turn on the lights.")
+    assert told == "Done.", heard
+    assert {entity for entity, state in lights().items() if state != before[entity]} == {"light.kitchen_lights"}
+
+
+def lights() -> dict[str, str]:
+    return {row["entity_id"]: row["state"] for row in api("GET", "states") if row["entity_id"].startswith("light.")}
+
+
+def device_in(area: str) -> str:
+    """The id of a device in an area."""
+    return next(str(row["id"]) for row in ask("config/device_registry/list") if row["area_id"] == area)
+
+
+def heard_at(agent: str, device: str, text: str) -> tuple[str, list[dict[str, Any]]]:
+    """What a device hears of an assistant with this agent, and the events that it gets for that."""
+
+    async def asked() -> list[dict[str, Any]]:
+        async with connect(URL, token_from("HA_TOKEN")) as client:
+            none = dict.fromkeys(("tts_engine", "tts_language", "tts_voice", "stt_engine", "stt_language"))
+            named = {"name": "homerl", "language": "en", "conversation_engine": agent, "conversation_language": "en"}
+            made = {**none, **named, "wake_word_entity": None, "wake_word_id": None}
+            pipeline = (await client.call("assist_pipeline/pipeline/create", **made))["id"]
+            stages = {"start_stage": "intent", "end_stage": "intent", "input": {"text": text}}
+            await client.call("assist_pipeline/run", **stages, pipeline=pipeline, device_id=device)
+            events = []
+            async for event in client.events():
+                events.append(event)
+                if event["type"] in ("run-end", "error"):
+                    return events
+        raise AssertionError("the pipeline did not end")
+
+    events = asyncio.run(asked())
+    (end,) = (event["data"] for event in events if event["type"] == "intent-end")
+    return speech(end["intent_output"]), events
