@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,10 +26,12 @@ async def component(hass: HomeAssistant, enable_custom_integrations: None) -> No
 
 @dataclass
 class StandIn:
-    """Answers as `homerl serve-agent` does, in the words of `says`."""
+    """Answers as `homerl serve-agent` does, in the words of `says`. After each of them it waits for `goes`."""
 
     says: Callable[[dict[str, Any]], str] = lambda body: "Done."
     requests: list[dict[str, Any]] = field(default_factory=list)
+    goes: asyncio.Event = field(default_factory=asyncio.Event)
+    breaks: bool = False
     url: str = ""
     server: TestServer | None = None
 
@@ -35,11 +39,21 @@ class StandIn:
         """The list of its model."""
         return self._with_key(request, {"object": "list", "data": [{"id": "tiny", "object": "model"}]})
 
-    async def chat(self, request: web.Request) -> web.Response:
+    async def chat(self, request: web.Request) -> web.StreamResponse:
         """A reply."""
         self.requests.append(body := await request.json())
-        message = {"role": "assistant", "content": self.says(body)}
-        return self._with_key(request, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        refused = self._with_key(request, {})
+        if refused.status != 200:
+            return refused
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        for number, word in enumerate(self.says(body).split(" ")):
+            delta = {"content": f" {word}" if number else word}
+            await stream.write(f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n".encode())
+            await self.goes.wait()
+        if not self.breaks:
+            await stream.write(b"data: [DONE]\n\n")
+        return stream
 
     def _with_key(self, request: web.Request, answer: dict[str, Any]) -> web.Response:
         if request.headers.get("Authorization") != f"Bearer {KEY}":
@@ -51,6 +65,7 @@ class StandIn:
 async def agent(socket_enabled: None) -> StandIn:
     """An agent behind a key."""
     one, app = StandIn(), web.Application()
+    one.goes.set()
     app.router.add_get("/v1/models", one.models)
     app.router.add_post("/v1/chat/completions", one.chat)
     one.server = TestServer(app)

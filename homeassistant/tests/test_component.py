@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from custom_components.homerl.agent import base_of
 from custom_components.homerl.const import DOMAIN
 from homeassistant.components import conversation
 from homeassistant.components.conversation.const import DATA_COMPONENT
+from homeassistant.components.intent import async_register_timer_handler
 from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryState
 from homeassistant.const import CONF_API_KEY, CONF_URL
 from homeassistant.core import Context, HomeAssistant
 from homeassistant.data_entry_flow import FlowResultType
 from homeassistant.exceptions import HomeAssistantError
+from homeassistant.helpers import chat_session
+from homeassistant.helpers import device_registry as dr
 from homeassistant.helpers.selector import NumberSelector, TextSelector
 from homeassistant.helpers.service_info.hassio import HassioServiceInfo
 from pytest_homeassistant_custom_component.common import MockConfigEntry
@@ -33,8 +37,12 @@ async def entry(hass: HomeAssistant, agent: StandIn) -> MockConfigEntry:
     return entry
 
 
-async def says(hass: HomeAssistant, text: str, conversation_id: str | None = None) -> conversation.ConversationResult:
-    return await conversation.async_converse(hass, text, conversation_id, Context(), agent_id=SPEAKER, language="en")
+async def says(
+    hass: HomeAssistant, text: str, conversation_id: str | None = None, device: str | None = None
+) -> conversation.ConversationResult:
+    return await conversation.async_converse(
+        hass, text, conversation_id, Context(), agent_id=SPEAKER, language="en", device_id=device
+    )
 
 
 def speech(result: conversation.ConversationResult) -> str:
@@ -89,6 +97,53 @@ async def test_a_dialogue_is_sent_whole_and_the_reply_is_spoken(
         "Unlock the front door.", "I am asked to unlock Front Door. Shall I?", "Yes.",
     ]  # fmt: skip
     assert agent.requests[-1]["homerl"] == {}
+
+
+async def test_speech_begins_before_the_last_word(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
+    """The agent says its second word once the first one is heard."""
+    agent.says, heard = lambda body: "It is warm.", list[str]()
+    agent.goes.clear()
+
+    def hear(log: conversation.ChatLog, delta: dict[str, Any]) -> None:
+        if delta.get("content"):
+            heard.append(delta["content"])
+            agent.goes.set()
+
+    with (
+        chat_session.async_get_chat_session(hass) as session,
+        conversation.async_get_chat_log(hass, session, chat_log_delta_listener=hear),
+    ):
+        async with asyncio.timeout(10):
+            result = await says(hass, "How is it outside?", session.conversation_id)
+    assert heard == ["It", " is", " warm."] and speech(result) == "It is warm."
+    assert hass.data[DATA_COMPONENT].get_entity(SPEAKER).supports_streaming
+
+
+async def test_a_reply_that_breaks_off_is_told(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
+    agent.breaks = True
+    assert "broke off" in speech(await says(hass, "How is it outside?"))
+
+
+async def test_timers_of_a_satellite_are_home_assistants(
+    hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry, device_registry: dr.DeviceRegistry
+) -> None:
+    """What is no sentence of its about timers, and what a device without timers hears, is the agent's."""
+    events = list[tuple[str, int]]()
+    with_timers, without = (
+        device_registry.async_get_or_create(config_entry_id=entry.entry_id, identifiers={("test", name)}).id
+        for name in ("satellite", "screen")
+    )
+    async_register_timer_handler(hass, with_timers, lambda kind, timer: events.append((kind, timer.seconds)))
+    assert speech(await says(hass, "Set a timer for 5 minutes", device=with_timers)) == "Timer set for 5 minutes"
+    assert "minutes" in speech(await says(hass, "How much time is left on my timer", device=with_timers))
+    await says(hass, "Cancel my timer", device=with_timers)
+    assert events == [("started", 300), ("cancelled", 0)] and not agent.requests
+    for said, device in (
+        ("Set a timer for 5 minutes", without), ("Set a timer for 5 minutes", None),
+        ("Turn on the lamp in 5 minutes", with_timers), ("How is it outside?", with_timers),
+    ):  # fmt: skip
+        assert speech(await says(hass, said, device=device)) == "Done."
+    assert len(agent.requests) == 4 and len(events) == 2
 
 
 async def test_what_the_agent_does_not_say_is_told(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:

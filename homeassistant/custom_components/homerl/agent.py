@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,18 +42,25 @@ class Agent:
 
     async def name(self) -> str:
         """The name of its model. Raises `AgentError`."""
-        answer = await self._asked("GET", "models")
-        return str(answer["data"][0]["id"]) if answer.get("data") else "homerl"
+        async with self._asked("GET", "models") as response:
+            answer = await response.json()
+            return str(answer["data"][0]["id"]) if answer.get("data") else "homerl"
 
-    async def reply(self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any]) -> str:
-        """The reply to a dialogue, with more care than the agent was started with. Raises `AgentError`."""
-        answer = await self._asked("POST", "chat/completions", json={"messages": [*messages], "homerl": {**care}})
-        try:
-            return str(answer["choices"][0]["message"]["content"] or "")
-        except (KeyError, IndexError, TypeError):
-            raise AgentError(f"{self.url} gave no reply. Is it `homerl serve-agent`?") from None
+    async def parts(self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any]) -> AsyncIterator[str]:
+        """The reply to a dialogue as it is spoken, with more care than the agent was started with. Raises `AgentError`."""
+        body = {"messages": [*messages], "homerl": {**care}, "stream": True}
+        async with self._asked("POST", "chat/completions", json=body) as response:
+            async for line in response.content:
+                told = line.decode().removeprefix("data:").strip()
+                if told == "[DONE]":
+                    return
+                if told and (part := json.loads(told)["choices"][0]["delta"].get("content")):
+                    yield part
+        raise AgentError(f"{self.url} broke off")
 
-    async def _asked(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+    @asynccontextmanager
+    async def _asked(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer, whose reading is guarded too: whatever is wrong with it is an `AgentError`."""
         head = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
             async with self.session.request(
@@ -61,9 +70,8 @@ class Agent:
                     raise KeyRefused(f"{self.url} refuses the key")
                 if response.status != 200:
                     raise AgentError(f"{self.url} answers HTTP {response.status}")
-                answer = await response.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                yield response
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise AgentError(f"{self.url} does not answer ({type(error).__name__})") from error
-        if not isinstance(answer, dict):
-            raise AgentError(f"{self.url} gave no reply. Is it `homerl serve-agent`?")
-        return answer
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise AgentError(f"{self.url} gave no reply. Is it `homerl serve-agent`?") from error
