@@ -77,7 +77,7 @@ def _start(
     ] = False,
 ) -> None:
     """Train small language models to run a smart home."""
-    context.obj = Services(_load_recipe, _agents)
+    context.obj = Services(_load_recipe, _agents, _trained_on)
 
 
 def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
@@ -92,6 +92,17 @@ def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds:
     from homerl.models.agents import agents_of
 
     return agents_of(model, served, cpu, max_tokens, seconds)
+
+
+def _trained_on(model: str) -> Sequence[Mapping[str, Any]]:
+    """The recipes of a model's blueprints, for the commands of worlds. Of a model behind a URL nothing is known."""
+    from homerl.models.agents import is_url
+
+    if is_url(model):
+        return ()
+    from homerl.publish.talk import trained_on
+
+    return trained_on(model)
 
 
 app = command_line(commands())

@@ -33,6 +33,7 @@ from homerl.play.results import read_facts, read_results
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.tally import Tally
 from homerl.processes.locks import folder_lock
+from homerl.publish.talk import trained_on
 from homerl.terminal.console import console, one_of
 from homerl.terminal.progress import progress_bar
 from homerl.train.named import is_adapter, model_source, weights_of
@@ -101,6 +102,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         said["clips"] = clips.found
     factories, pace = factories_of(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
+        _tell_if_asked_otherwise(settings.model, instances)
         console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     tally = Tally()
     if settings.first is not None:
@@ -112,6 +114,17 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         success = {row["id"]: row["success"] for row in read_results(settings.out)}
         console.print(tally.told(settings.first, success), highlight=False)
     return scored
+
+
+def _tell_if_asked_otherwise(model: str, instances: Instances) -> None:
+    """Say so if tasks ask with another toolset or prompt than a model was trained with, as far as both are known."""
+    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_on(model)}
+    blueprints = (instances[at].blueprint for at in range(len(instances.found)))
+    asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
+    if trained and (others := asked - trained):
+        words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
+        tasks, learnt = words
+        console.print(f"toolset and prompt: the tasks have {tasks}; {model} was trained with {learnt}", highlight=False)
 
 
 def _play(

@@ -11,6 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from homerl.publish.stages import beside, own_recipe, played_by
+from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
+from homerl.train.named import facts_of, model_source
+
+
+def terms_of(folder: Path) -> dict[str, Any]:
+    """The terms of a talk with the model of a folder: those of its stage, see `talk_terms`, or those that its export holds.
+
+    Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
+    stage's run are not loaded.
+    """
+    if folder.name == "model" and beside(folder.parent, "recipe.yaml"):
+        refuse_unloaded_of(folder.parent, OF_TASKS)
+        return talk_terms(folder.parent)
+    card = facts_of(folder)
+    return card.get("talk") or {"recipe": card.get("played")}
+
+
+def parts_of(recipe: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The parts of a mixture of blueprints by name, or the recipe alone."""
+    if "worlds" in recipe:
+        return {name: part.get("recipe") or {} for name, part in recipe["worlds"].items()}
+    return {"": recipe}
+
+
+def trained_on(model: str) -> list[Mapping[str, Any]]:
+    """The recipes of the blueprints of a model, a folder or a name, the one for a talk first; empty if nothing is known."""
+    recipe = terms_of(Path(model_source(model))).get("recipe")
+    return [*parts_of(recipe).values()] if recipe else []
 
 
 def talk_terms(stage: Path) -> dict[str, Any]:

@@ -104,10 +104,14 @@ class Services:
     `agents` is called with a model (a URL or a folder), the name of a server's model or None, whether to load it on the CPU,
     the most tokens of a reply, and the seconds that a person waits for one. It returns the model's name and a factory of
     agents, and raises `InputError` if there is no such model.
+
+    `trained_on` returns the recipes of the blueprints that a model was trained on, as plain data, the main one first. It is
+    empty for a model of which nothing is known, such as one behind a URL.
     """
 
     load_recipe: Callable[[str, Sequence[str]], Any]
     agents: Callable[[str, str | None, bool, int, float], tuple[str, Callable[[], Agent]]]
+    trained_on: Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 class NoBlueprint(Exception):

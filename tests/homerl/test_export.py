@@ -26,7 +26,7 @@ from envs.homeenv.home_file import save_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import tool_call
-from homerl.chat.run import exported_terms, model_and_terms
+from homerl.chat.run import model_and_terms
 from homerl.cli.app import app
 from homerl.pages.templates import folded
 from homerl.play.messages import chat_template, plain_template
@@ -395,7 +395,7 @@ def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
 
 
 def test_an_export_brings_the_terms_of_a_talk_without_the_names_of_files(exported: Path, flywheel: Path):
-    told = exported_terms(exported)
+    _, told = model_and_terms(exported)
     assert told.recipes == {"": {"home": {}}} and replace(model_and_terms(flywheel)[1], recipes=told.recipes) == told
     recipe = BlueprintRecipe(home={"devices": (3, 5), "catalogue": ("/home/jo/devices",)}, intents=(1, 1), prompt="brief")
     data = recipe.model_dump(mode="json")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from envs.documents import InputError
 from homerl.terminal.commands import Command
 
 
@@ -23,11 +24,20 @@ def bench_build(
     prompt: Annotated[
         str | None, typer.Option(help="with --home: the prompt, full or brief; default: that of the suite")
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="with --home: a model; default of --toolset and --prompt: what it was trained with")
+    ] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from homerl.bench.suites import SEED, suite_of_homes
     from homerl.evaluate.build import build_suite
+    from homerl.publish.talk import trained_on
 
+    if model is not None:
+        if not (known := [one for one in trained_on(model) if toolset in (None, one.get("toolset"))]):
+            what = f"{model} was not trained with these tools, as far as it says"
+            raise InputError(what, "--model", "leave it out, and name --toolset and --prompt")
+        toolset, prompt = known[0].get("toolset"), prompt or known[0].get("prompt")
     build_suite(suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
 
 

@@ -24,10 +24,12 @@ from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.models.agents import agents_of, loaded
 from homerl.publish.export import export
 from homerl.publish.scores import scores_in
+from homerl.publish.talk import trained_on
 from homerl.train import named
 from homerl.train.common import load_policy, load_tokenizer
 from homerl.train.model import ModelSettings
 from homerl.worlds.homeenv.bench.suites import SUITES, make_instance, suite_slots
+from homerl.worlds.homeenv.commands.serve_agent import asked_as
 
 NAME, HUB, COMMAND = "tiny-home", "acme/Tiny-Llama", "make-the-tiny-llama"
 SYNTH = {
@@ -119,6 +121,49 @@ def test_every_command_finds_it_by_its_name(here: Path):
     assert done.exit_code == 0, done.output
     merged = AutoModelForCausalLM.from_pretrained(here / "merged", dtype=torch.float32)
     assert (logits(merged) - logits(load_policy(ModelSettings(name=NAME, dtype="float32"), NAME))).abs().max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [({}, ("assist", "brief", "en")), ({"prompt": "brief"}, ("assist", "brief", "en")), ({"prompt": "full"}, None),
+     ({"toolset": "smh"}, None), ({"language": "zh"}, None)],
+)  # fmt: skip
+def test_it_is_served_as_it_was_trained_or_not_at_all(here: Path, wanted, found):
+    if found:
+        assert (
+            tuple(asked_as(NAME, trained_on(NAME), {"toolset": None, "prompt": None, "language": None} | wanted).values())
+            == found
+        )
+        return
+    given = [word for key, value in wanted.items() for word in (f"--{key}", value)]
+    done = CliRunner().invoke(app, ["serve-agent", "--model", NAME, *given])
+    (key,) = wanted
+    assert f"--{key} {wanted[key]}: {NAME} was trained otherwise: --{key}" in str(done.exception)
+
+
+def test_of_several_ways_in_which_it_was_trained_the_first_that_fits_is_taken():
+    recipes = [{"toolset": "assist", "prompt": "brief"}, {"toolset": "homeflow", "prompt": "full"}, {"world": "lamp"}]
+    wanted = {"toolset": "homeflow", "prompt": None, "language": None}
+    assert asked_as("x", recipes, wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
+    assert asked_as("x", [], wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
+    assert asked_as("x", [], dict.fromkeys(wanted)) == {"toolset": "assist", "prompt": "full", "language": "en"}
+
+
+def test_a_suite_of_ones_home_is_built_as_it_was_trained(here: Path, monkeypatch):
+    built = []
+    monkeypatch.setattr("homerl.evaluate.build.build_suite", lambda suite, *_: built.append((suite.toolset, suite.prompt)))
+    build = ["bench", "build", "own-home", "--home", "home.json", "--out", "built", "--model", NAME]
+    assert CliRunner().invoke(app, build).exit_code == 0 and built == [("assist", "brief")]
+    refused = CliRunner().invoke(app, [*build, "--toolset", "smh"])
+    assert f"{NAME} was not trained with these tools" in str(refused.exception)
+
+
+def test_tasks_that_ask_otherwise_are_played_with_a_word(here: Path, capsys):
+    suite = SUITES["smh-bench"]
+    write_suite([make_instance(suite, next(iter(suite_slots(suite))), 7)], here / "suite.jsonl")
+    run_benchmark(BenchRun(str(here / "suite.jsonl"), NAME, here / "bench", cpu=True, max_tokens=2))
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"toolset and prompt: the tasks have smh, full; {NAME} was trained with assist, brief" in said
 
 
 def test_figures_on_its_card_are_of_benchmarks_with_these_weights(here: Path, exported: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -13,11 +13,14 @@ from homerl.terminal.commands import Command, OnCpu, Served
 from homerl.terminal.console import console, counted, one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from envs.homeenv.home import Home
     from homerl.play.loop import Agent
     from homerl.worlds.homeenv.serving.real import HomeAssistant
+
+WORLD = "homeenv"
+UNKNOWN = {"toolset": "assist", "prompt": "full", "language": "en"}  # for a model of which nothing is known
 
 
 def serve_agent(
@@ -33,12 +36,18 @@ def serve_agent(
     allow: Annotated[
         list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
     ] = None,
-    toolset: Annotated[str, typer.Option(help="the tools that the model was trained with")] = "assist",
-    language: Annotated[str, typer.Option(help="the language of the home, en or zh")] = "en",
+    toolset: Annotated[
+        str | None, typer.Option(help="the tools of the model; default: those it was trained with, else assist")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="the language of its prompt; default: the one it was trained with, else en")
+    ] = None,
     first: Annotated[
         str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
     ] = None,
-    prompt: Annotated[str, typer.Option(help="how much the system prompt tells: brief or full")] = "full",
+    prompt: Annotated[
+        str | None, typer.Option(help="brief or full, of the system prompt; default: as it was trained, else full")
+    ] = None,
     served: Served = None,
     cpu: OnCpu = False,
     max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
@@ -57,6 +66,7 @@ def serve_agent(
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from envs.homeenv.toolsets import TOOLSETS
     from homerl.web.address import Address, key_in, listening
+    from homerl.worlds.homeenv.blueprints.blueprint import PromptName
     from homerl.worlds.homeenv.serving.care import MODES
     from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
     from homerl.worlds.homeenv.serving.guard import Guard
@@ -64,22 +74,48 @@ def serve_agent(
     from homerl.worlds.homeenv.serving.server import Endpoint
 
     one_of("--mode", mode, MODES)
-    one_of("--toolset", toolset, TOOLSETS)
-    one_of("--prompt", prompt, ("brief", "full"))
+    for option, value, known in (("--toolset", toolset, TOOLSETS), ("--prompt", prompt, get_args(PromptName))):
+        if value is not None:
+            one_of(option, value, known)
+    asked = asked_as(model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language})
     address = Address(host, port, key_in(key_env), ingress)
     twin, real = _homes(home, ha, token_env, mode)
     for did in allow or ():
         one_of("--allow", did, twin.plan.by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
-    spoken = real.spoken if real else language
+    spoken = real.spoken if real else asked["language"]
     factory = _matching(first, factory, spoken)
-    house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience, spoken=spoken)  # type: ignore[arg-type]
+    house = House(mode, guard=guard, steps=steps, patience=patience, spoken=spoken, **asked)  # type: ignore[arg-type]
     caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
     socket = listening(address)
     console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
     console.print(f"what it does: {address.url}/ (log: {log})")
     asyncio.run(_serve(Endpoint(caretaker, address).app(), socket, real))
+
+
+def asked_as(model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """The `toolset`, `prompt` and `language` of a model: those of the first of its recipes with all that is wanted.
+
+    A model of which nothing is known is asked as is wanted. Raises `InputError` if it was trained with others alone.
+    """
+    ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
+    given = {key: value for key, value in wanted.items() if value is not None}
+    if not ways:
+        return UNKNOWN | given
+    for way in ways:
+        if given.items() <= way.items():
+            return way
+    known = "; ".join(dict.fromkeys(" ".join(f"--{key} {way[key]}" for key in given) for way in ways))
+    raise InputError(
+        f"{model} was trained otherwise: {known}", ", ".join(f"--{key} {given[key]}" for key in given), "leave it out"
+    )
+
+
+def _way(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """How a model of a recipe of blueprints, or of one blueprint, was asked."""
+    spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
+    return {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief", "language": spoken}
 
 
 async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:

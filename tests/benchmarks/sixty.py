@@ -1,0 +1,91 @@
+"""Plays sixty sentences of people with an agent, each in the same home anew, and counts those that end as wanted:
+
+    scripts/sixty smollm2-home
+
+What a person would want stands beside each sentence (`tests/benchmarks/sixty/sentences.yaml`). What came of each is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.documents import read_yaml
+from homerl.chat.find import Wanted, session_of
+from homerl.chat.session import Did, Session
+from homerl.measure.intervals import share_interval
+from homerl.terminal.console import say
+
+FOLDER = Path(__file__).parent / "sixty"
+
+
+def main() -> None:
+    """Play all sentences, and print what came of each and the counts by kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", help="as for homerl chat")
+    parser.add_argument("--kind", help="the sentences of this kind alone")
+    asked = parser.parse_args()
+    session = session_of(Wanted(asked.what, home=FOLDER / "home.json", cpu=True))
+    counts = {}
+    for kind, sentences in sentences_by_kind().items():
+        if asked.kind in (None, kind):
+            ends = [_played(session, wanted) for wanted in sentences]
+            counts[kind] = (sum(ends), len(ends))
+    counts["all"] = tuple(map(sum, zip(*counts.values())))
+    for kind, (good, of) in counts.items():
+        low, high = share_interval(np.arange(of) < good)
+        say(f"{kind:28} {good:2} of {of:2}   {100 * low:.0f} to {100 * high:.0f} %")
+
+
+def sentences_by_kind() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The sentences with what is wanted of each."""
+    found: Mapping[str, Sequence[Mapping[str, Any]]] = read_yaml(FOLDER / "sentences.yaml").data
+    return found
+
+
+def _played(session: Session, wanted: Mapping[str, Any]) -> bool:
+    """Say a sentence in the home as it was, and print what came of it."""
+    session.reset()
+    before, words = session.situation, ""
+    for sentence in filter(None, (wanted["say"], wanted.get("then"))):
+        words = asyncio.run(_said(session, sentence))
+    changes = changes_of(session, before)
+    good = ends_well(wanted, changes, words)
+    then = f" / {wanted['then']}" if "then" in wanted else ""
+    say("\n  ".join([f"{'good' if good else 'BAD '} {wanted['say']}{then}", *changes, f'"{words}"']))
+    return good
+
+
+async def _said(session: Session, sentence: str) -> str:
+    """Say a sentence, and return the agent's last words."""
+    events = [event async for event in session.say(sentence)]
+    last = events[-1]
+    return last.words if isinstance(last, Did) else f"[{last.text}]"
+
+
+def changes_of(session: Session, before: Any) -> list[str]:
+    """What became other in the home, one thing a line, as in `hallway switch: on → off`."""
+    things: dict[str, list[str]] = {}
+    for change in session.visits.changes(before, session.situation):
+        things.setdefault(change.thing, []).append(change.words)
+    return [f"{thing}: {', '.join(words)}" for thing, words in things.items()]
+
+
+def ends_well(wanted: Mapping[str, Any], changes: Sequence[str], words: str) -> bool:
+    """Whether all that is wanted became other, and nothing else that may not, and the words are those of an answer."""
+    if "or" in wanted and ends_well({"changes": wanted["or"]}, changes, words):
+        return True
+    must = [*wanted.get("changes", ())]
+    left = [change for change in changes if not any(re.search(may, change) for may in (*must, *wanted.get("may", ())))]
+    missed = [pattern for pattern in must if not any(re.search(pattern, change) for change in changes)]
+    return not left and not missed and bool(re.search(wanted.get("says", ""), words, re.IGNORECASE))
+
+
+if __name__ == "__main__":
+    main()
