@@ -104,14 +104,15 @@ class Sentinel:
         metrics, patience = {**rollout_metrics, **self.update_metrics}, self.settings.patience
         zero, dropped = (metrics.get(f"sentinel/{key}", 0.0) for key in ("zero_advantage", "dropped_groups"))
         gap, entropy = metrics.get("sentinel/logp_gap", 0.0), metrics.get("sentinel/entropy", 1.0)
+        certain = entropy < LEAST_ENTROPY  # its rollouts are alike, whatever the task
         alike = "nearly every group has equal returns (tasks too easy or too hard for this policy)"
         failing = "nearly every group was dropped (the user simulator, a server or the world fails)"
         unsynced = "log-probabilities differ (weights not synced, or another template)"
         causes = {
-            f"no advantage: {alike}": zero > MOST_LOST and not self.distilled,
+            f"no advantage: {alike}": zero > MOST_LOST and not (self.distilled or certain),
             f"no rollouts: {failing}": dropped > MOST_LOST,
             f"sampler and trainer disagree: {unsynced}": gap > MOST_GAP,
-            "entropy collapsed: the policy samples the same tokens every time": entropy < LEAST_ENTROPY,
+            "entropy collapsed: the policy samples the same tokens every time": certain,
         }
         for cause, holds in causes.items():
             self.streaks[cause] = self.streaks.get(cause, 0) + 1 if holds else 0

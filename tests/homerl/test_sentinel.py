@@ -90,6 +90,15 @@ def test_causes_are_counted_apart():
         sentinel.watch(HEALTHY | CAUSES[cause])
 
 
+def test_groups_of_a_policy_that_is_certain_are_alike_for_that_cause():
+    sentinel = Sentinel(SentinelSettings(patience=2))
+    sentinel.watch(CAUSES["no advantage"])  # entropy is known one update later
+    sentinel.update_metrics = CAUSES["entropy collapsed"]
+    sentinel.watch(CAUSES["no advantage"])
+    with pytest.raises(SignalLost, match="^entropy collapsed"):
+        sentinel.watch(CAUSES["no advantage"])
+
+
 def test_the_first_update_knows_no_loss_yet():
     Sentinel(SentinelSettings(patience=1)).watch({"sentinel/zero_advantage": 0.0})
 
