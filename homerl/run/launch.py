@@ -57,10 +57,11 @@ def _start(path: str, argv: Sequence[str]) -> None:
     if not is_first() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
         return
     check_machine(recipe, path)
-    rehearse(recipe)
-    for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
-        if found.warns and is_first():
-            print_error(f"warning: {found.line}")
+    if is_first():  # if it refuses, the launcher ends the others
+        rehearse(recipe)
+        for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
+            if found.warns:
+                print_error(f"warning: {found.line}")
     run_recipe(recipe, split_origin(argv)[1])
 
 

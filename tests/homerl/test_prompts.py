@@ -1,6 +1,7 @@
 """The prompts of a recipe are measured before any work: by its tokenizer, in any world, against each of its limits."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,17 @@ def test_what_is_refused_is_refused_before_any_synthesis_and_as_many_devices_fit
     assert f"of {fitting - 4} devices)" in measured(load_recipe(recipe, exposing(fitting - 4)))[0]
     with pytest.raises(InputError, match=r"(a first prompt|a dialogue of the expert) has about"):
         measured(load_recipe(recipe, exposing(fitting + 12)))
+
+
+def test_the_first_process_measures_for_all(made, tiny, monkeypatch, capsys):
+    made("rlve", model={"name": str(tiny)}, rlve={"max_episode_tokens": 10, "group": 4, "blueprints_per_update": 2})
+    ran: list[str] = []
+    monkeypatch.setattr("homerl.run.launch.run_recipe", lambda *_: ran.append(os.environ["RANK"]))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, code in (("0", 2), ("1", 0)):
+        monkeypatch.setenv("RANK", rank)
+        assert main("r.yaml", []) == code
+    assert ran == ["1"] and "a first prompt has" in capsys.readouterr().err
 
 
 def test_prompts_of_every_world_are_measured(monkeypatch):

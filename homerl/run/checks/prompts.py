@@ -3,8 +3,8 @@
 The scripted expert plays some blueprints of each source. What the agent has read before its first message is the first
 prompt: instructions, tools, the list of devices, and the user's first words.
 
-Invariants: no model is loaded, and nothing is written; every process of a run measures the same; the tokenizer of a model
-from scratch is made from these dialogues alone, so its figures are approximate, and rather low.
+Invariants: no model is loaded, and nothing is written; the first process of a run measures; the tokenizer of a model from
+scratch is made from these dialogues alone, so its figures are approximate, and rather low.
 """
 
 from __future__ import annotations
