@@ -202,7 +202,12 @@ class LossSettings(Model):
         ge=1,
         description="Importance ratio of trainer to sampler to which larger ones are cut.",
     )
-    ratio_floor: float = Field(0.0, ge=0, le=1, description="Importance ratio to which smaller ones are raised.")
+    ratio_floor: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Importance ratio to which smaller ones are raised, so that tokens of old rollouts still count.",
+    )
     ratio_mask: RatioMask | None = Field(None, description="Which rollouts are left out for their ratio; null is none.")
     curriculum: CurriculumSettings = Field(
         CurriculumSettings(), description="Which blueprints come when, and what becomes of a group of zero variance."

@@ -168,7 +168,7 @@ def test_anchor_credit_by_hand():
     # returns-to-go 1, 1 | 0, 0 | 2; a is seen by all (1, 0, 2), b by one, c by one
     group, states = [[0.0, 1.0], [0.0, 0.0], [2.0]], [["a", "b"], ["a", "c"], ["a"]]
     unit = 1 / (1 + EPSILON)  # both pools are 1, 0, 2: mean 1, deviation 1
-    assert anchor_credit(group, states, weight=0.5) == [[0.0, 0.0], [-1.5 * unit, -unit], [pytest.approx(1.5 * unit)]]
+    assert anchor_credit(group, states) == [[0.0, 0.0], [-2 * unit, -unit], [pytest.approx(2 * unit)]]
 
 
 def test_anchor_tells_apart_what_the_return_does_not():

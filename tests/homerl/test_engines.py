@@ -243,8 +243,8 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
         thread.join(5), syncing.join(5)
         asked._loop = None
         after = sampled(asked, [2])[0]
-    assert sorted(order) == ["all ranks", "all ranks", "first", "weights"] and after.version == 3
-    assert [what for what in order if what != "first"] == ["all ranks", "weights", "all ranks"]
+    assert sorted(order) == ["all ranks", "first", "weights"] and after.version == 3
+    assert [what for what in order if what != "first"] == ["all ranks", "weights"]
     assert results["first"].version == -1
 
 
@@ -298,7 +298,7 @@ def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_pat
             return [await running, await asked.sample([2])]
 
         found = asyncio.run(through_a_sync())
-    assert order == ["all ranks", *FROZEN, "all ranks"]
+    assert order == ["all ranks", *FROZEN]
     assert [sample.version for sample in found] == [2, 3]
 
 
@@ -439,6 +439,42 @@ def test_trl_sends_each_weight_as_it_was_though_it_is_packed_late(model, trl_sen
     [(told, packed)] = sent
     assert told == [(name, "float32", list(weight.shape)) for name, weight in whole.items()]
     assert all(torch.equal(found, whole[name]) for name, found in packed) and len(packed) == len(whole)
+
+
+def test_weights_that_a_server_does_not_take_are_gathered_all_the_same(model, trl_sends):
+    """The other ranks gather each of them, and wait for this one."""
+    gathered: list[int] = []
+
+    @contextmanager
+    def gather(weights):
+        gathered.append(len(weights))
+        yield
+
+    def lost(told, named):
+        next(named)
+        raise ConnectionResetError("reset by peer")
+
+    generation, _ = trl_sends(copy.deepcopy(model), gather)
+    generation.vllm_client.update_named_params = lost
+    with pytest.raises(ConnectionResetError):
+        generation.sync_weights()
+    assert len(gathered) == 2 * len(list(model.named_parameters())), "names and shapes first, then the weights"
+
+
+def test_a_server_that_is_lost_as_it_is_connected_stops_the_run_and_is_named(tmp_path, engine, sending, monkeypatch):
+    ports: list[int] = []
+
+    def gone(trainer, group_port, **options):
+        ports.append(group_port)
+        raise ConnectionRefusedError("connection refused")
+
+    with VLLM() as server:
+        asked, trainer = engine(server), sending(lambda: None)
+        monkeypatch.setattr(synced, "generation", gone)
+        for _ in range(2):
+            with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
+                asked.attach(trainer, Phases(tmp_path))
+    assert all(1024 < port < 1 << 16 for port in ports)
 
 
 def test_trl_sends_an_adapter_merged_and_leaves_the_base_as_it_was(model, trl_sends):

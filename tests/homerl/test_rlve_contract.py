@@ -111,7 +111,7 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 def anchored(group: list[Rollout]) -> list[list[float]]:
     states = [[step.decision for step in r.trajectory.steps] for r in group]
-    return anchor_credit([r.rewards for r in group], states, weight=0.5)
+    return anchor_credit([r.rewards for r in group], states)
 
 
 def valued(group: list[Rollout]) -> list[list[float]]:
@@ -135,7 +135,7 @@ MODES = {
     "step": ({"credit": "step"}, of_rewards(step_credit)),
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
-    "anchor": ({"credit": "anchor", "anchor_weight": 0.5}, anchored),
+    "anchor": ({"credit": "anchor"}, anchored),
     "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from scripted_server import ScriptedServer
 from envs.documents import InputError
 from homerl.agents.policy import Sample
 from homerl.llm.serve import is_reachable
+from homerl.processes.ports import free_port
 from homerl.train.engines.several import Servers
 from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings
@@ -28,13 +28,16 @@ class Answers(ScriptedServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version, self.connected, self.asked = -1, 0, []
+        self.version, self.connected, self.asked, self.leaves = -1, 0, [], False
         self.up = self.start() is None
 
     def attach(self, trainer, phases):
         self.connected += 1
 
     def sync(self, version):
+        if self.leaves:
+            self.leaves = self.goes()
+            raise Stalled("takes no weights")
         self.version = version
 
     async def sample(self, prompt):
@@ -114,6 +117,42 @@ def test_a_server_that_is_down_at_a_sync_gets_the_weights_at_a_later_one(two):
     assert second.version == 2 and second.connected == 2 and engine.lost == set()
 
 
+def test_a_server_that_is_lost_in_a_sync_gets_the_weights_when_it_is_back(two):
+    engine, first, second = two
+    second.leaves = True  # once it has said that it is there
+    engine.sync(1)
+    assert engine.lost == {1} and engine.version == 1 and played(engine, "abc") == [1, 1, 1]
+    engine.sync(2)
+    assert (first.version, second.version) == (2, 0)
+    second.comes()
+    engine.sync(3)
+    assert second.version == 3 and second.connected == 2 and engine.lost == set()
+    played(engine, "de")
+    assert {*second.asked} & {*"de"}
+
+
+def test_a_server_that_rollouts_ahead_lose_during_a_sync_is_not_forgotten(two, monkeypatch):
+    engine, first, second = two
+
+    def lost_meanwhile(version):
+        first.version = version
+        engine.lost.add(1)
+
+    monkeypatch.setattr(first, "sync", lost_meanwhile)
+    engine.sync(1)
+    assert engine.lost == {1}
+    monkeypatch.undo()
+    engine.sync(2)
+    assert (second.version, second.connected, engine.lost) == (2, 2, set())
+
+
+def test_a_run_whose_servers_all_take_no_weights_ends(two):
+    engine, first, second = two
+    first.leaves = second.leaves = True
+    with pytest.raises(Stalled, match="none of the policy servers answers"):
+        engine.sync(1)
+
+
 def test_a_run_without_any_server_ends(two):
     engine, *servers = two
     with pytest.raises(Stalled):
@@ -141,12 +180,6 @@ def served(folder: str, port: int, log: Path) -> subprocess.Popen:
         process = subprocess.Popen([*map(str, command)], stdout=out, stderr=out, env=environment)
     wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process)
     return process
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from transformers import AutoModelForCausalLM
 
 from homerl.agents.policy import Sample
 from homerl.llm.serve import is_reachable
+from homerl.processes.ports import free_port
 from homerl.publish.export import export
 from homerl.train.engines import synced
 from homerl.train.engines.server import Server, freezes_requests
@@ -117,12 +117,6 @@ def test_colocated_samples_with_the_weights_of_now(way, recipe, tmp_path):
 # As a server
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
 def serving(model: str, port: int, log: Path, dtype: str = "float32"):
     """A server as docs/training.md starts it."""
@@ -144,8 +138,8 @@ def serving(model: str, port: int, log: Path, dtype: str = "float32"):
 @pytest.fixture
 def server(recipe, tmp_path):
     """(recipe with an engine that asks it, start it)."""
-    port, group = free_port(), free_port()
-    engine = {"kind": "server", "url": f"http://127.0.0.1:{port}", "group_port": group, "retries": 1}
+    port = free_port()
+    engine = {"kind": "server", "url": f"http://127.0.0.1:{port}", "retries": 1}
     return changed(recipe, engine=engine), lambda: serving(recipe["model"]["name"], port, tmp_path / "server.txt")
 
 
@@ -323,7 +317,7 @@ def test_a_shipped_recipe_talks_with_a_user_who_can(shrunk, tmp_path):
 def test_the_shipped_recipe_with_a_policy_server_runs_whole(shrunk, half, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{os.environ['HOMERL_VLLM_BIN']}:{os.environ['PATH']}")
     port = free_port()
-    engine = {"url": f"http://127.0.0.1:{port}", "group_port": free_port()}
+    engine = {"url": f"http://127.0.0.1:{port}"}
     path = shrunk("rlve_async", engine, user=small_user(half), evaluation={"every": 2, "count": 4})
     with serving(half, port, tmp_path / "server.txt", "bfloat16"):
         train(*TWO, path)

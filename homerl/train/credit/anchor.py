@@ -6,7 +6,7 @@ samples of Q(s, a) for the actions taken, and the mean of these estimates V(s). 
 steps is an advantage at this decision. A state from which only one step was taken (a singleton) gives 0. The advantage of
 the trajectory is added, so that such steps learn too:
 
-    A[i][t] = A_trajectory[i] + ω A_state[i][t]
+    A[i][t] = A_trajectory[i] + A_state[i][t]
 
 Unlike equal observations, equal states never mix different homes. The metrics `coverage` and `singletons` tell how often
 states recur in a group. If none recurs, this mode equals `trajectory`.
@@ -18,7 +18,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pydantic import Field
 
 from envs.model import Model
 from homerl.train.credit.common import PerStep, normalised, returns_to_go
@@ -28,14 +27,8 @@ from homerl.train.credit.trajectory import trajectory_credit
 States = Sequence[Sequence[str]]
 
 
-class AnchorKeys(Model):
-    """The recipe keys of `credit: anchor`."""
-
-    anchor_weight: float = Field(1.0, ge=0, description="Of `credit: anchor`: weight of the state's advantage.")
-
-
-def anchor_credit(group: PerStep, states: States, weight: float = 1.0) -> list[list[float]]:
-    """Advantages by rollout and step. `states[i][t]` names the state of step t of rollout i; `weight` is ω."""
+def anchor_credit(group: PerStep, states: States) -> list[list[float]]:
+    """Advantages by rollout and step. `states[i][t]` names the state of step t of rollout i."""
     credit = trajectory_credit(group)
     returns = [returns_to_go(rewards) for rewards in group]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -45,7 +38,7 @@ def anchor_credit(group: PerStep, states: States, weight: float = 1.0) -> list[l
     for same in places.values():
         values = np.array([returns[i][t] for i, t in same])
         for (i, t), value in zip(same, normalised(values, values), strict=True):
-            credit[i][t] += weight * float(value)
+            credit[i][t] += float(value)
     return credit
 
 
@@ -61,20 +54,19 @@ def recurrence(groups: Sequence[States]) -> dict[str, float]:
     }
 
 
-class AnchorCredit(CreditMode[AnchorKeys]):
+class AnchorCredit(CreditMode[Model]):
     """The credit mode `anchor`."""
 
-    name, order, keys = "anchor", 2, AnchorKeys
+    name, order = "anchor", 2
     sentence = (
         "Every step gets its rollout's normalised return, plus its return-to-go against steps of the same state (GiGPO)."
     )
 
-    def rule(self, group: Group, settings: AnchorKeys) -> list[list[float]]:
+    def rule(self, group: Group, settings: Model) -> list[list[float]]:
         """Advantages of the trajectory plus those of the state."""
-        rewards, states = [played.rewards for played in group], [played.states for played in group]
-        return anchor_credit(rewards, states, settings.anchor_weight)
+        return anchor_credit([played.rewards for played in group], [played.states for played in group])
 
-    def metrics(self, groups: Sequence[Group], settings: AnchorKeys) -> Mapping[str, float]:
+    def metrics(self, groups: Sequence[Group], settings: Model) -> Mapping[str, float]:
         """How often states recur."""
         return recurrence([[played.states for played in group] for group in groups])
 

@@ -13,8 +13,9 @@ import json
 import math
 import re
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError
 
@@ -23,6 +24,7 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
+from homerl.processes.ports import free_port
 from homerl.processes.ranks import is_first
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
@@ -48,7 +50,6 @@ class ServerKeys(Model):
     url: Address | tuple[Address, ...] | None = Field(
         None, description="Of `server`: its address, as http://host:8000, or several."
     )
-    group_port: int = Field(51216, description="Of `server`: port for weights; each further server has the next.")
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds for a request.")
     deadline: float = Field(900.0, gt=0, description="Of `server`: seconds for a request with its retries.")
     retries: int = Field(3, ge=0, description="Of `server`: tries after the first.")
@@ -67,8 +68,8 @@ class Server(Synced):
         from homerl.llm.endpoint import Endpoint, Patience
 
         self.url = url = urls_of(settings.url)[0]
-        own = {"server_base_url": url, "group_port": settings.group_port, "server_timeout": settings.deadline}
-        super().__init__(tokenizer, max_tokens, temperature, own | {"mode": "server"})
+        own = {"mode": "server", "server_base_url": url, "server_timeout": settings.deadline}
+        super().__init__(tokenizer, max_tokens, temperature, own)
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
         self.endpoint = Endpoint([f"{url}/v1"], model or policy_model_name(url), patience)
@@ -81,12 +82,16 @@ class Server(Synced):
         }  # fmt: skip
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
-        """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew."""
+        """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew.
+
+        Raises `Stalled` on all ranks if the server cannot be reached, as `sync` does.
+        """
         from accelerate.utils import broadcast_object_list
 
         if client := getattr(self.generation, "vllm_client", None):
             client.close_communicator()
-        super().attach(trainer, phases)
+        self.transfer = {**self.transfer, "group_port": free_port()}  # each server and each connection has its own
+        self._together(partial(super().attach, trainer, phases))
         [self._freezes] = broadcast_object_list([freezes_requests(self.url)])  # all ranks must agree
 
     def _without_samples(self) -> AbstractContextManager[None]:
@@ -96,30 +101,45 @@ class Server(Synced):
         """Send the weights while the server samples nothing. One rank sends; all ranks wait."""
         import torch
 
-        self._wait_for_everyone()
+        with self._waiting():
+            self.trainer.accelerator.wait_for_everyone()
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
-        try:
-            with self._frozen():
-                super()._send()
-        except OSError as error:
-            raise Stalled(f"the policy server at {self.url} takes no weights: {error}") from error
-        self._wait_for_everyone()
+        self._together(self._freeze)
+        self._together(self._give)
 
-    @contextmanager
-    def _frozen(self) -> Iterator[None]:
-        """Freeze the server's requests within the context, without the caches of the old weights."""
-        if not (self._freezes and self.trainer.accelerator.is_main_process):
-            yield
-            return
+    def _together(self, step: Callable[[], None]) -> None:
+        """Take a step in which the first rank alone asks the server. If that fails, all ranks raise `Stalled`."""
+        from accelerate.utils import broadcast_object_list
+
+        failed = None
+        try:
+            step()
+        except OSError as error:
+            failed = f"the policy server at {self.url} takes no weights: {error}"
+        with self._waiting():
+            [failed] = broadcast_object_list([failed])
+        if failed:
+            raise Stalled(failed)
+
+    def _freeze(self) -> None:
+        """Freeze the server's requests, and drop the caches of the old weights."""
         self._order("pause?mode=keep")
         try:
             self._order("reset_prefix_cache?reset_running_requests=true")
-            yield
+        except OSError:
+            self._order("resume")
+            raise
+
+    def _give(self) -> None:
+        try:
+            self.generation.sync_weights()
         finally:
             self._order("resume")
 
     def _order(self, path: str) -> None:
+        if not (self._freezes and self.trainer.accelerator.is_main_process):
+            return
         request = urllib.request.Request(f"{self.url}/{path}", method="POST")
         with urllib.request.urlopen(request, timeout=self.settings.timeout) as answer:
             if (said := answer.read()) and json.loads(said).get("success") is False:
@@ -141,9 +161,8 @@ class Server(Synced):
             found.add(counted[0] - hits, counted[1] - asked)
         return found.take()
 
-    def _wait_for_everyone(self) -> None:
-        with self.phases.phase("collective", "idle", waits=True):
-            self.trainer.accelerator.wait_for_everyone()
+    def _waiting(self) -> AbstractContextManager[None]:
+        return self.phases.phase("collective", "idle", waits=True)
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         version = self.version
@@ -230,9 +249,8 @@ class PolicyServer(SyncedKind):
         """An engine on the recipe's server or servers."""
         from homerl.train.engines.several import Servers
 
-        engine, urls = settings.engine, urls_of(settings.engine.url)
-        each = [engine.model_copy(update={"url": url, "group_port": engine.group_port + i}) for i, url in enumerate(urls)]
-        limits = settings.max_tokens, settings.temperature
+        urls, limits = urls_of(settings.engine.url), (settings.max_tokens, settings.temperature)
+        each = [settings.engine.model_copy(update={"url": url}) for url in urls]
         servers = [Server(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
         return servers[0] if len(servers) == 1 else Servers(servers)
 

@@ -2,8 +2,8 @@
 
 Invariants:
 - An episode stays with one server, which has its dialogue in the cache.
-- A server that gives no answer is lost: its episodes go on at the others, from the ids so far. It may have been started
-  anew, with other weights, so it is asked again only when it has been sent those of now.
+- A server that gives no answer or takes no weights is lost: its episodes go on at the others, from the ids so far. It may
+  have been started anew, with other weights, so it is asked again only when it has been sent those of now.
 - All ranks send to the same servers. If all are lost, the run ends, and the same command goes on.
 """
 
@@ -47,14 +47,21 @@ class Servers:
 
     def sync(self, version: int) -> None:
         """Send the weights to each server that answers; connect anew with those that are back."""
+        before = {*self.lost}
         lost, down = self._agreed()
         for number, server in enumerate(self.servers):
             if number in down:
                 continue
-            if number in lost:
-                server.attach(self.trainer, self.phases)
-            server.sync(version)
-        self.version, self.lost = version, down
+            try:
+                if number in lost:
+                    server.attach(self.trainer, self.phases)
+                server.sync(version)
+            except Stalled as error:  # on all ranks
+                self._say(f"{error}; the others go on")
+                down.add(number)
+        if len(down) == len(self.servers):
+            raise Stalled("none of the policy servers answers")
+        self.version, self.lost = version, down | (self.lost - before)  # rollouts ahead may lose one meanwhile
 
     def _agreed(self) -> tuple[set[int], set[int]]:
         """Which servers some rank could not ask since the last sync, and which do not answer now."""
@@ -67,13 +74,14 @@ class Servers:
             lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
             down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
             [down] = broadcast_object_list([down])
-        if first:
-            for number in sorted(lost | down):
-                said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
-                print_error(f"the policy server at {self.servers[number].url} {said}")
-        if len(down) == len(self.servers):
-            raise Stalled("none of the policy servers answers")
+        for number in sorted(lost | down):
+            said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
+            self._say(f"the policy server at {self.servers[number].url} {said}")
         return lost, down
+
+    def _say(self, what: str) -> None:
+        if self.trainer.accelerator.is_main_process:
+            print_error(what)
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation from the episode's server; from another one if that is lost."""

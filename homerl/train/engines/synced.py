@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -114,10 +115,25 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
     from trl.generation.vllm_generation import VLLMGeneration
 
     class Generation(VLLMGeneration):
+        unsent: Iterator[tuple[str, torch.Tensor]] = iter(())
+
+        def _init_vllm(self) -> None:
+            try:
+                super()._init_vllm()
+            except OSError:
+                self.accelerator.wait_for_everyone()  # as the other ranks do there
+                raise
+
         def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
             named = merged_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
-            for name, weight in named:
-                yield name, weight.clone() if self.mode == "server" else weight
+            self.unsent = ((name, weight.clone() if self.mode == "server" else weight) for name, weight in named)
+            return self.unsent
+
+        def sync_weights(self) -> None:
+            try:
+                super().sync_weights()
+            finally:
+                deque(self.unsent, maxlen=0)  # what a server did not take: the other ranks gather it all the same
 
     with vllm_options.given(vllm), _named_by_its_base(trainer.model):
         return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
