@@ -35,7 +35,7 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
     "6 time": ("time/",),
     "7 user and blueprints": ("user/", "curriculum/", "sentinel/dropped_groups"),
 }  # fmt: skip
-COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_black"), strict=True))
+COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_black", "white"), strict=True))
 WIDTH = 60  # characters of the time bar
 
 

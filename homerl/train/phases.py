@@ -1,7 +1,8 @@
 """Records what each rank is doing and since when, and how the time of an update was spent.
 
 Invariants:
-- Every second since the last `take` is in exactly one share. Time outside of all phases is in `train`.
+- Every second since the last `take` is in exactly one share. Time outside of all phases is in `train`, and before the first
+  update in `start`: an engine that begins beside the trainer may take minutes.
 - Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
   the others do.
 """
@@ -17,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-SHARES = ("rollout", "user", "world", "reward", "train", "sync", "idle")
-TRAIN = "train"
+SHARES = ("rollout", "user", "world", "reward", "train", "sync", "idle", "start")
+TRAIN, START = "train", "start"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Phases:
 
     def __post_init__(self) -> None:
         self._since = self.clock()
-        self._begin("start", TRAIN, False)
+        self._begin(START, START, False)
 
     @contextmanager
     def phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:

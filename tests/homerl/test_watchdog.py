@@ -33,7 +33,7 @@ def clock() -> Clock:
 
 def test_every_second_is_in_one_share(tmp_path, clock):
     phases = Phases(tmp_path, clock=clock)
-    clock.now += 2  # the trainer's own
+    clock.now += 2  # vLLM begins
     with phases.phase("rollout"):
         clock.now += 4
         with phases.phase("collective", "idle", waits=True):
@@ -42,11 +42,12 @@ def test_every_second_is_in_one_share(tmp_path, clock):
             clock.now += 1
     phases.move("rollout", "user", 1.0)
     phases.move("rollout", "world", 99.0)
-    clock.now += 2
+    phases.training(0)
+    clock.now += 2  # the trainer's own
     found = phases.take()
     assert found.pop("time/seconds") == 10 and found == {
-        "time/rollout": 0.0, "time/user": 0.1, "time/world": 0.3, "time/reward": 0.0, "time/train": 0.4, "time/sync": 0.1,
-        "time/idle": 0.1,
+        "time/rollout": 0.0, "time/user": 0.1, "time/world": 0.3, "time/reward": 0.0, "time/train": 0.2, "time/sync": 0.1,
+        "time/idle": 0.1, "time/start": 0.2,
     }  # fmt: skip
     assert {name.removeprefix("time/") for name in found} == set(SHARES)
     assert phases.take()["time/seconds"] == 0
