@@ -83,7 +83,7 @@ NOT_RUN = {
         "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/test_gpu_bundle.py makes a small bundle",
         "scripts/gpu_run": GPU,
     },
-    "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
+    "docs/synthesis.md": {"homerl run recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/homeassistant.md": {
         "scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB",
         "homerl": "it needs a home's address; tests/homerl/homeassistant/test_command.py runs it with recorded answers",
@@ -165,7 +165,7 @@ SHORTER = {
     "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
     "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,
-    "homerl synth recipes/synth.yaml": TWO_BLUEPRINTS,
+    "homerl run recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }

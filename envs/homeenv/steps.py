@@ -17,7 +17,6 @@ from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.types import quoted, whole_characters
 
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
-END = -1  # stands for the end of a list of steps, or of all, until it is known
 FORMS = (  # the keys of a step
     {"did", "locator"}, {"if", "then"}, {"repeat", "do"}, {"while", "do"}, {"do", "until"}, {"only_if"}, {"stop"}, {"delay"},
     {"wait"}, {"switch"},

@@ -17,7 +17,6 @@ from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.privacy import is_secret
 
 SWITCHED = ("on", "off")
-DEAD = ("unavailable", "unknown")
 
 
 class Note(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from envs.homeenv.assist.entities import DEAD
 from homerl.homeassistant.automations.refers import known
 from homerl.homeassistant.automations.text import readable
 from homerl.homeassistant.listing import (
@@ -44,7 +45,6 @@ KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
 CODES = frozenset("code password pin".split())
 PASSWORD = "password"  # the mode of a text that nobody is to read
 KEPT_OF_OPTIONS = {ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
-DEAD = ("unknown", "unavailable")
 PEOPLE = ("person", "device_tracker")
 TEXTS = ("text", "input_text")  # domains of which a mode tells whether the state is a password
 

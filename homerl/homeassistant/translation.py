@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from envs.homeenv.assist.entities import DEAD
 from envs.homeenv.assist.table import table
 from envs.homeenv.automation import armed
 from envs.homeenv.devices.device import Device
@@ -32,7 +33,6 @@ from homerl.homeassistant.times import local_clock, seconds, stamped
 
 STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
 OPEN = "needs_action"  # the attribute with the open items of a list
-DEAD = ("unavailable", "unknown")  # states without a value
 COLOURS = ("color_name", *(f"{mode}_color" for mode in COLOURED))  # arguments that are a colour
 SWITCHED = {"on": True, "off": False}  # states of an automation; in any other it stays as it was
 NEVER = object()  # no value

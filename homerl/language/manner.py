@@ -80,8 +80,7 @@ class Manner(Model):
     language: str
     role: str
     rules: str
-    verbosity: dict[str, str]
-    cooperation: dict[str, str]
+    style: str
     noise: str
     behaviours: BehaviourLines
     signs: BehaviourSigns

@@ -151,12 +151,7 @@ class UserSettings(EndpointSettings):
     )
     structured: bool = Field(True, description="Whether the model answers as JSON by a schema, where its server can.")
     patience: int = Field(3, ge=1, description="Empty claims of the agent in a row after which the user gives up.")
-    verbosity: Literal["terse", "normal", "chatty"] = Field("normal", description="How much the user says.")
     noise: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) of utterances with slips of speech.")
-    cooperation: Literal["open", "guarded", "reluctant"] = Field(
-        "open",
-        description="How much the user tells: `guarded` answers what it is asked, `reluctant` leaves details out at first.",
-    )
     behaviours: Behaviours = Field(
         AT_ONCE,
         exclude_if=lambda behaviours: behaviours == AT_ONCE,  # digests of recipes are older than this key

@@ -50,7 +50,7 @@ def prompt(
     said = dialogue_text(episode, persona, words)
     situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
     return [
-        {"role": "system", "content": person(persona.role(words), words, settings, noisy(settings, seed, episode.turn))},
+        {"role": "system", "content": person(persona.role(words), words, noisy(settings, seed, episode.turn))},
         {"role": "user", "content": situation},
     ]
 
@@ -74,10 +74,9 @@ def behave(episode: Episode, intents: Sequence[Intent], words: Manner) -> Iterat
                 yield getattr(words.behaviours, part.behaviour).format(wish=intent.id, text=part.text)
 
 
-def person(role: str, words: Manner, settings: UserSettings, stumbles: bool) -> str:
+def person(role: str, words: Manner, stumbles: bool) -> str:
     """The system prompt: the role, its rules, and how this person talks; `stumbles` asks for slips of speech."""
-    style = [words.verbosity[settings.verbosity], words.cooperation[settings.cooperation]]
-    return "\n".join([role, words.rules, *style, *([words.noise] if stumbles else []), words.format.format()])
+    return "\n".join([role, words.rules, words.style, *([words.noise] if stumbles else []), words.format.format()])
 
 
 def noisy(settings: UserSettings, seed: int, turn: int) -> bool:

@@ -54,7 +54,6 @@ WRITES = {
     "glossary": "--out {out}.md",
     "diversity": "--homes 1 --each 2 --out {out}.json",
     "import-ha": "recorded --out {out}.json",
-    "synth": f"{ROOT}/recipes/synth.yaml {SMALL} --out {{out}}",
     "synth-grid": f"{ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 1 --out {{out}}",
     "run": f"{ROOT}/recipes/synth.yaml {SMALL} --out {{out}}",
     "audit-user": f"{ROOT}/recipes/smoke.yaml --blueprints 1 --out {{out}}.json",
@@ -67,7 +66,6 @@ WRITES = {
     "view simuhome": "episode.json --out {out}.html",
     "view agent": "log.jsonl --out {out}.html",
     "view personalhome": "--seed 3 --out {out}.html",
-    "personalhome household": "--seed 3 --out {out}.json",
 }
 READS = {
     "chat": "{in}",
@@ -76,7 +74,6 @@ READS = {
     "check-devices": "{in}",
     "check": "{in}",
     "run": "{in}",
-    "synth": "{in}",
     "synth-grid": "{in}",
     "diversity": "{in}",
     "serve-user": "{in}",
@@ -349,7 +346,7 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
 
 
 def test_a_folder_that_takes_nothing_is_named_and_no_temporary_file_in_it(here):
-    for command in ("make-home --out /sys/made.json", f"synth {ROOT}/recipes/synth.yaml {SMALL} --out /sys/made"):
+    for command in ("make-home --out /sys/made.json", f"run {ROOT}/recipes/synth.yaml {SMALL} --out /sys/made"):
         assert refused(command, "").startswith("homerl: /sys: nothing can be written in this folder")
     lock = as_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
     assert lock.where == str(here) and "Permission denied" in lock.what
@@ -383,7 +380,7 @@ def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
     """The terminal itself writes `^C` where the cursor stands."""
     pid, terminal = pty.fork()
     if pid == 0:
-        arguments = f"synth {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 4000 --out {tmp_path}".split()
+        arguments = f"run {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 4000 --out {tmp_path}".split()
         os.execv(sys.executable, [sys.executable, "-m", "homerl.cli", *arguments])
     said = b""
     while not re.search(rb"[1-9]\d*/80", said):  # before, pydantic writes recipes, and may lose an interrupt
@@ -484,7 +481,7 @@ def test_an_author_that_cannot_be_read_ends_a_synthesis_with_its_reason(here, im
         model = f"{{url: {server.url}, model: scripted, attempts: 1}}"
         heads = "homerl: 1\nrun: synth\nout: made\nprocesses: 0\n"
         Path("synth.yaml").write_text(f"{heads}synth: {{blueprints: 2, author: {model}}}\n")
-        done = homerl("synth", "synth.yaml")
+        done = homerl("run", "synth.yaml")
     assert done.code == 4 and "unreadable" in done.err.splitlines()[0] and "gave no trajectory" in done.err
 
 

@@ -107,15 +107,13 @@ def test_lit_lamps_are_noticed_where_they_are(task):
     pytest.fail("no blueprint about a lamp")
 
 
-def test_the_knobs_change_the_person(blueprint):
+def test_slips_of_speech_are_asked_for(blueprint):
     episode = begin(blueprint)
 
     def person(**knobs):
         return prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
 
-    said = {person(), person(verbosity="terse"), person(verbosity="chatty"), person(cooperation="guarded"),
-            person(cooperation="reluctant"), person(noise=1.0)}  # fmt: skip
-    assert len(said) == 6
+    assert len({person(), person(noise=0.0), person(noise=1.0)}) == 2
 
 
 def test_it_speaks_the_language_of_the_blueprint(blueprint):

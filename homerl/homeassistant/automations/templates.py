@@ -15,6 +15,7 @@ from typing import Any
 
 from jinja2 import Environment, TemplateError, nodes
 
+from envs.homeenv.assist.entities import DEAD
 from homerl.homeassistant.automations.telling import (
     Facts,
     Told,
@@ -30,7 +31,6 @@ from homerl.homeassistant.automations.telling import (
 
 SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in"}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-DEAD = ("unavailable", "unknown")
 WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PARTS = {  # of `now()`
     "hour": "clock.time // 3600", "minute": "clock.time // 60 % 60", "second": "clock.time % 60", "day": "clock.day",

@@ -86,15 +86,6 @@ def rank_deviation(ranking: Sequence[str], ideal: Sequence[str]) -> int:
 # Plans
 
 
-def plan_validity(steps: Sequence[bool]) -> float:
-    """The share of a plan's valid steps (eq. 10 and 11); 0 for a plan without a readable step.
-
-    The paper says both that names and arguments are checked and that steps are executed, so the callers have two lists for
-    each plan: one of static checks, one of executions.
-    """
-    return accuracy(steps) if steps else 0.0
-
-
 def kept_order(one: Sequence[str], other: Sequence[str]) -> float:
     """The share of pairs that two orders of the same names, at least two, put the same way round (1: the same order)."""
     place = {name: at for at, name in enumerate(other)}

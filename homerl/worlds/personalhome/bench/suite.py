@@ -16,7 +16,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from envs.documents import InputError
@@ -42,7 +41,6 @@ from homerl.worlds.personalhome.blueprint import (
 from homerl.worlds.personalhome.expert import right_answer, wrong_answer
 from homerl.worlds.personalhome.verdicts import goals_of
 
-HERE = Path(__file__).parent
 NAME = "personalhome-bench"
 HOUSEHOLDS = 1000
 LEVELS: tuple[Difficulty, ...] = ("simple", "medium", "hard")

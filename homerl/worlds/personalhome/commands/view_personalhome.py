@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envs.documents import InputError, write_atomic
 from homerl.play.trajectory import at_row
 from homerl.terminal.commands import Command
-from homerl.terminal.console import console, counted
-from homerl.worlds.personalhome.commands._words import household_of
+from homerl.terminal.console import console, counted, one_of
+
+if TYPE_CHECKING:
+    from envs.personalhome.household import Household
 
 
 def view_personalhome(
@@ -35,7 +37,7 @@ def view_personalhome(
     if source is None:
         if episode is not None:
             raise InputError("a made household has no episodes", "--episode", "name a trajectories.jsonl or a run's folder")
-        household, page = household_of(seed or 0, language or "en", heldout), out or Path(f"household_{seed or 0}.html")
+        household, page = _household(seed or 0, language or "en", heldout), out or Path(f"household_{seed or 0}.html")
         write_atomic(page, render_household(household).encode("utf-8", "replace"))
         held = f"{len(household.members)} people, {len(household.memories)} memories"
         console.print(f"{page}: {household.household_id}, {held}")
@@ -49,6 +51,14 @@ def view_personalhome(
     page = out or (source / "household.html" if source.is_dir() else source.with_suffix(".html"))
     write_atomic(page, drawn.encode("utf-8", "replace"))
     console.print(f"{page}: {replay.blueprint.id}, {trajectory.outcome}, {counted(len(trajectory.steps), 'step')}")
+
+
+def _household(seed: int, language: str, heldout: bool) -> Household:
+    """The household of a seed. Raises `InputError` for a language that there is not."""
+    from envs.personalhome.generate import HouseholdRecipe, make_household
+
+    one_of("--language", language, ("en", "zh"))
+    return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout" if heldout else "train"))
 
 
 COMMAND = Command(

@@ -27,8 +27,8 @@ from homerl.play.dialogue import ShownStep, dialogue
 from homerl.worlds.personalhome.bench.results import final_words
 from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, Plans
 from homerl.worlds.personalhome.pages import task_view
-from homerl.worlds.personalhome.pages.household import value_text
 from homerl.worlds.personalhome.pages.replay import Mark, Marks, Replay
+from homerl.worlds.personalhome.pages.task_view import value_text
 from homerl.worlds.personalhome.pages.timeline import Entry, Timeline, by_hour, by_month
 from homerl.worlds.personalhome.verdicts import goals_in_words
 

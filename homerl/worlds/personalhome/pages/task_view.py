@@ -21,7 +21,6 @@ from homerl.worlds.personalhome.answers import choice_of, read_answer, read_rank
 from homerl.worlds.personalhome.author import TIERS
 from homerl.worlds.personalhome.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.worlds.personalhome.needs import needs_of
-from homerl.worlds.personalhome.pages.household import value_text
 from homerl.worlds.personalhome.plan_rules import TOOLBOX, Program, broken, run, tool_of
 from homerl.worlds.personalhome.plans import read_plan
 from homerl.worlds.personalhome.reference import reference_plan
@@ -101,6 +100,13 @@ class PlanView:
     programs: tuple[tuple[str, tuple[PlanStep, ...]], ...]
     changes: tuple[Change, ...]
     broken: tuple[str, ...]
+
+
+def value_text(value: Any) -> str:
+    """The value of a device's attribute, or of an answer."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def answers(task: Grounding, text: str) -> list[Answer]:
