@@ -277,14 +277,6 @@ def test_what_is_no_run_is_refused(runs, tmp_path):
         homerl("judge", runs[1], "--relative", "--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "x")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_household_is_shown_and_written(tmp_path, language):
-    code, said = homerl("household", "--seed", 5, "--language", language, "--out", tmp_path / "h.json")
-    made = json.loads((tmp_path / "h.json").read_text())
-    assert code == 0 and all(member["name"] in said for member in made["members"])
-    assert all(key in said for key in made["context"]["situations"]) and "h5" in said
-
-
 def refused(*arguments: object) -> str:
     """What is said of a command in a real process's way: one message, code 2."""
     done = command.homerl("personalhome", *map(str, arguments))
