@@ -27,7 +27,7 @@ from typing import Any
 from envs.documents import InputError
 
 # languages are data, no modules
-KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "languages", "commands")
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "metrics", "languages", "commands")
 OF_RUNS = tuple(kind for kind in KINDS if kind != "commands")  # a command is no part of a run
 ALL = "HOMERL_PLUGINS"  # names folders that hold one folder for each kind, such as that of a run
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from house import PAGE, ROOT, House, Module
 
+from homerl.play.metrics.registry import METRICS
 from homerl.worlds.registry import suites, worlds
 
 HEAD = "## The house\n\n| room | why |\n|---|---|\n"
@@ -309,6 +310,17 @@ def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "-0.5", done.stderr
+
+
+def test_the_example_of_a_metric_is_found_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = example("metric", tmp_path)
+    monkeypatch.setenv("HOMERL_METRICS", str(path.parent))
+    code = (
+        "from types import SimpleNamespace; from homerl.play.metrics.registry import METRICS; "
+        "print(*METRICS, METRICS['steps'].count(SimpleNamespace(steps=(1, 2)), None))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [*METRICS, "steps", "2"], done.stderr
 
 
 def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

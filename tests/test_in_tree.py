@@ -18,7 +18,9 @@ WORLD = "glowworm"  # `lamp` is a word of shared files, and these name no world
 PLACES = {  # where each example goes: its page, and a mark of its block
     "rewards/brevity.py": ("CONTRIBUTING.md", "REWARD ="),
     "homerl/cli/commands/hello.py": ("CONTRIBUTING.md", "COMMAND ="),
+    "homerl/play/metrics/steps.py": ("CONTRIBUTING.md", "METRIC ="),
     "homerl/train/credit/rank.py": ("docs/training.md", "MODE ="),
+    "homerl/train/losses/soft.py": ("docs/training.md", "LOSS ="),
     "homerl/train/engines/unpadded.py": ("docs/training.md", "ENGINE ="),
     "envs/homeenv/toolsets/switch.py": ("docs/homes.md", "TOOLSET ="),
     "homerl/worlds/homeenv/blueprints/intents/leaving.py": ("docs/language.md", "SUBCATEGORIES ="),
@@ -118,8 +120,9 @@ def test_the_page_of_rules_changes_only_in_its_drawing(tree: Path) -> None:
 
 def test_the_reference_describes_each_new_thing(tree: Path) -> None:
     page = (tree / "docs/reference.md").read_text("utf-8")
-    for key in ("rewards.brevity", "rewards.max_calls", "rlve.rank_scale", "rlve.engine.prompts"):
+    for key in ("rewards.brevity", "rewards.max_calls", "rlve.rank_scale", "rlve.steepness", "rlve.engine.prompts"):
         assert f"\n- `{key}: " in page
+    assert "- **steps a task**: " in (tree / "docs/glossary.md").read_text("utf-8")
     assert "`leaving`" in page and "or `switch`" in page and f"\n### World {WORLD}\n" in page
 
 

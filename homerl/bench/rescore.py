@@ -16,7 +16,7 @@ from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.runner import NothingScored, why_nothing
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
-from homerl.play.metrics import METRICS
+from homerl.play.metrics.registry import METRICS
 from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
 from homerl.play.trajectory import Trajectory, absent_facts, at_row, from_row, read_rows

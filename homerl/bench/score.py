@@ -17,7 +17,8 @@ import numpy as np
 from envs.documents import InputError
 from homerl.measure.intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
-from homerl.play.metrics import Mean, Share, counted, scored
+from homerl.play.metrics.contract import Mean, Share
+from homerl.play.metrics.registry import count_metrics, score_metrics
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
@@ -36,10 +37,10 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
             **({} if devices is None else {"devices": devices}),
             "outcome": str(trajectory.outcome),
             "success": trajectory.success,
-            **counted(Mean, trajectory, world, {"tokens": tokens, "prompt_tokens": prompt_tokens}),
+            **count_metrics(Mean, trajectory, world, {"tokens": tokens, "prompt_tokens": prompt_tokens}),
             "error": [failure.dimension, failure.type] if failure else None,
             "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
-            **counted(Share, trajectory, world, {}),
+            **count_metrics(Share, trajectory, world, {}),
         }
         | world.extra_results(trajectory)
         | fault
@@ -60,7 +61,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     families = sorted({family for row in valid for family in row["families"]})
     return {
         **success_of(valid, seed),
-        **scored(Mean, valid, seed),
+        **score_metrics(Mean, valid, seed),
         "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
@@ -68,7 +69,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
         },
         **{f"by_{label}": _by(label, valid) for label in labels if all(label in row for row in valid)},
         **(pass_hat(rows) if any(row.get("run") for row in valid) else {}),
-        **scored(Share, valid, seed),
+        **score_metrics(Share, valid, seed),
         **_released(rows),
         **_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in valid if row.get("error")).most_common()),

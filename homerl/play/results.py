@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from envs.documents import InputError, read_json
 from homerl.play.faults import Boundary
-from homerl.play.metrics import METRICS
+from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Outcome, read_rows
 
 OUTCOMES, BOUNDARIES = tuple(map(str, Outcome)), tuple(map(str, Boundary))

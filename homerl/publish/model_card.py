@@ -17,7 +17,7 @@ from typing import Any, Literal
 from envs.documents import read_json
 from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
-from homerl.play.metrics import METRICS
+from homerl.play.metrics.registry import METRICS
 from homerl.publish.private import shareable
 from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
 from homerl.publish.talk import talk_terms
@@ -242,7 +242,7 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
             metric_args={"n": score["n"]} | ({"interval_95": score["interval"]} if key == "success" else {}),
         )
         for suite, score in scores.items()
-        for key, name in (("success", "success"), ("phi", METRICS["phi"].name))
+        for key, name in (("success", "success"), ("phi", METRICS["phi"].heading))
         if key in score
     ]
 
@@ -263,7 +263,7 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     if not scores:
         return ""
     shown = [metric for metric in METRICS.values() if any(metric.said(score) for score in scores.values())]
-    heads = ["suite", "episodes", "success", "95 %", *(metric.name for metric in shown)]
+    heads = ["suite", "episodes", "success", "95 %", *(metric.heading for metric in shown)]
     lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     for suite, score in scores.items():
         interval = " to ".join(_percent(bound) for bound in score.get("interval", ()))

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from homerl.play.metrics import METRICS
+from homerl.play.metrics.registry import METRICS
 from homerl.view.bench_results import BenchReport, groups
 
 FILES = ("report.html", "report.csv", "results.jsonl", "trajectories.jsonl", "score.json", "run.json")

@@ -15,7 +15,8 @@ from typing import Any
 
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue
-from homerl.play.metrics import METRICS, Share, percent
+from homerl.play.metrics.contract import Share, percent
+from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import at_row, from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge

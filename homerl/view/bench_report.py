@@ -71,7 +71,7 @@ def _success(report: BenchReport) -> Table:
         name = words.in_full(value.replace("_", " ")) or (report.part and "these tasks") or "overall"
         table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
     notes = [report.part] if report.part else []
-    notes += [f"{metric.name} {said}" for metric, said in report.metrics]
+    notes += [f"{metric.heading} {said}" for metric, said in report.metrics]
     notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
     notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %{of and f' ({of})'}" for k, share, of in report.pass_hat]

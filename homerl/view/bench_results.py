@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from homerl.bench.suites import name_in
-from homerl.play.metrics import METRICS, Mean
+from homerl.play.metrics.contract import Mean
+from homerl.play.metrics.registry import METRICS
 from homerl.play.results import read_facts, read_results
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import WorldAdapter

@@ -20,7 +20,7 @@ from rich.table import Table
 from envs.documents import InputError, read_yaml, write_atomic
 from homerl.bench.score import counts, paired_difference, success_of
 from homerl.pages.templates import template
-from homerl.play.metrics import percent
+from homerl.play.metrics.contract import percent
 from homerl.play.results import results_in
 from homerl.recipe.place import in_place, leaves, moved
 from homerl.terminal.console import counted

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from homerl.pages.glossary import HERE, Glossary, Term, glossary, sections_of
-from homerl.play.metrics import METRICS
+from homerl.play.metrics.registry import METRICS
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import worlds
 
@@ -41,7 +41,7 @@ def page(known: Iterable[WorldAdapter] | None = None) -> str:
 
 def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, Term]]]:
     yield from sections_of(HERE)
-    yield "Metrics of reports", {metric.name: Term(metric.words) for metric in METRICS.values()}
+    yield "Metrics of reports", {metric.heading: Term(metric.words) for metric in METRICS.values()}
     for world in known:
         yield from sections_of(folder_of(world))
         if world.taxonomy != WorldAdapter.taxonomy:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
-from homerl.play.metrics import percent
+from homerl.play.metrics.contract import percent
 from homerl.play.trajectory import Trajectory
 from homerl.view import charts
 from homerl.view.glossary import glossary_of

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from envs.documents import write_atomic
-from homerl.play.metrics import percent
+from homerl.play.metrics.contract import percent
 from homerl.view.glossary import glossary_of
 from homerl.view.page import commands, points, render, world_in
 from homerl.view.run import MODELS, PLAYERS, Row, Run, columns, kinds, read_run
@@ -49,7 +49,7 @@ def score_table(run: Run) -> Table:
         tasks = max(score["n"] for score in by_model.values())
         table.add_column(Text(f"{suite}\nsuccess, n={tasks}"), justify="right")
     for metric in columns():
-        table.add_column(metric.name.replace(" ", "\n", 1) if " " in metric.name else f"\n{metric.name}", justify="right")
+        table.add_column("\n".join(["", *metric.heading.split(" ", 1)][-2:]), justify="right")  # of two lines
     for model, name in PLAYERS.items():
         if any(model in by_model for by_model in run.scores.values()):
             if model not in MODELS:
@@ -103,7 +103,7 @@ def caption(run: Run) -> Text:
         return Text(" nothing was benchmarked yet")
     lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
     if len(run.scores) > 1:
-        *most, last = (metric.name for metric in columns())
+        *most, last = (metric.heading for metric in columns())
         lines.append(Text(f"{', '.join(most)} and {last} are of {next(iter(run.scores))}", "dim"))
     return Text.assemble(" ", Text("\n ").join(lines))  # indented like the table
 

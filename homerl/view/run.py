@@ -18,7 +18,8 @@ import yaml
 
 from envs.documents import read_json
 from homerl.bench.score import paired_difference
-from homerl.play.metrics import METRICS, Mean
+from homerl.play.metrics.contract import Mean
+from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Outcome, Trajectory, at_row, from_row, read_rows
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}

@@ -1,4 +1,4 @@
-"""A metric of the reports is one entry: with it, every file and every view has the metric."""
+"""A metric of the reports is one object: with it, every file and every view has the metric."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rich.console import Console
 
 from homerl.bench.rescore import rescore
 from homerl.evaluate.suite import BenchRun, run_benchmark
-from homerl.play.metrics import METRICS, Mean, Share
+from homerl.play.metrics.contract import Mean, Share
+from homerl.play.metrics.registry import METRICS
 from homerl.play.results import read_results
 from homerl.publish.model_card import _scores
 from homerl.view import bench_log, bench_report, glossary, report
 from homerl.view.bench_results import BenchReport
 from homerl.view.run import read_run
 
-# The entry that CONTRIBUTING.md shows, and a share; both for the tables of flywheels too.
+# The metric that CONTRIBUTING.md shows, for the tables of flywheels too, and a share.
 STEPS = Mean(
     "steps", "steps a task", "The mean number of steps of a task.", "{:.2f}".format,
     lambda played, world: len(played.steps), column=True,
@@ -33,7 +34,7 @@ def printed(table: object) -> str:
     return " ".join(text.getvalue().split())
 
 
-def test_an_entry_is_all_that_a_metric_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_all_that_every_report_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, "steps", STEPS)
     monkeypatch.setitem(METRICS, "long", LONG)
     out = tmp_path / "sft/bench/heldout"

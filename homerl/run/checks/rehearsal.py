@@ -16,6 +16,7 @@ from envs.documents import InputError
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.metrics.registry import METRICS, count_metrics
 from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
 from homerl.terminal.console import counted
@@ -51,7 +52,7 @@ class Source:
 
 
 def rehearse(recipe: Base) -> list[str]:
-    """Play the first blueprint of each source with the scripted expert and user, and compute the rewards of its steps.
+    """Play the first blueprint of each source with the scripted expert and user; compute its steps' rewards and its metrics.
 
     Returns a line for each source that says how its episode ended. Raises `InputError` if no seed gives a blueprint, and
     the error of any part that has a bug.
@@ -70,6 +71,8 @@ def rehearse(recipe: Base) -> list[str]:
             lines.append(f"{key}: the agent's tools do nothing with {', '.join(beyond)}")
         expert = world.expert(FLAWLESS, 0)
         trajectory = asyncio.run(play(episode, expert, ScriptedUser(0)))
+        for kind in {type(metric) for metric in METRICS.values()}:
+            count_metrics(kind, trajectory, world, {})
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
         ended = f"{counted(len(trajectory.steps), 'step')}, {trajectory.outcome}, reward {total:.2f}"
         lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
