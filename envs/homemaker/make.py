@@ -105,7 +105,7 @@ class HomeRecipe(Model):
         ge=0,
         le=1,
         exclude_if=lambda aliased: aliased == 0,
-        description="Share (0 to 1) of rooms and of devices with one or two aliases, which agents with Assist's tools read.",
+        description="Share (0 to 1) of rooms and devices with aliases, which agents with Assist's tools read.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")

@@ -28,25 +28,15 @@ def serve_agent(
     model: Annotated[str, typer.Option(help="a model's folder, or http://host/v1")],
     ha: Annotated[str | None, typer.Option(help="URL of Home Assistant, http://host:8123")] = None,
     mode: Annotated[str, typer.Option(help="shadow (only watches), confirm (asks before it acts), or act")] = "shadow",
-    home: Annotated[
-        Path | None, typer.Option(help="a home of `homerl import-ha` to begin with; default: it is imported")
-    ] = None,
+    home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported")] = None,
     token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
     log: Annotated[Path, typer.Option(help="the log, to which every exchange is appended")] = Path("agent.jsonl"),
-    allow: Annotated[
-        list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
-    ] = None,
-    toolset: Annotated[
-        str | None, typer.Option(help="the tools of the model; default: those it was trained with, else assist")
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="the language of its prompt; default: the one it was trained with, else en")
-    ] = None,
-    first: Annotated[
-        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
-    ] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="a guarded device that needs no consent; may be repeated")] = None,
+    toolset: Annotated[str | None, typer.Option(help="tools of the model; default: as it was trained, else assist")] = None,
+    language: Annotated[str | None, typer.Option(help="language of its prompt; default: as trained, else en")] = None,
+    first: Annotated[str | None, typer.Option(help="who is asked before the model: hassil, a matcher of sentences")] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="brief or full, of the system prompt; default: as it was trained, else full")
+        str | None, typer.Option(help="its system prompt, brief or full; default: as trained, else full")
     ] = None,
     served: Served = None,
     cpu: OnCpu = False,

@@ -276,8 +276,7 @@ def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
     """ "No, turn it off": another action without a value on the same device."""
     for action in on_the_same(now, past, rng, valued=False):
         if past.value is None:
-            meaning = Phrased(action.act(), IT, "multi_turn.no")
-            return _past_only(past, _request(action, meaning))
+            return _past_only(past, _request(action, Phrased(action.act(), IT, "multi_turn.no")))
     return None
 
 
