@@ -212,9 +212,8 @@ def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask)
     """ "Turn it off again", "set that one to 40"."""
     for action in on_the_same(now, past, rng):
         back = action.value is None and past.value is None
-        words = rng.choice((IT, that_text(past.device)))
-        meaning = Phrased(action.act(), words, "multi_turn.again" if back else "multi_turn.now")
-        return follow_up(ask, rng, home, (past,), _request(action, meaning))
+        words, frame = rng.choice((IT, that_text(past.device))), "multi_turn.again" if back else "multi_turn.now"
+        return follow_up(ask, rng, home, (past,), _request(action, Phrased(action.act(), words, frame)))
     return None
 
 
