@@ -41,19 +41,19 @@ from envs.homeenv.values.cron import next_time
 from envs.homemaker.make import HomeRecipe, make_home
 
 pytestmark = pytest.mark.timeout(1800)
-PATIENCE = 20  # seconds for one reading, on a machine that has much else to do
+PATIENCE = 20  # seconds of processor time for one reading
 
 
 @contextmanager
 def refusal_or_nothing() -> Iterator[None]:
     """Whatever is wrong is said as an `InputError`, in three lines at most, and soon."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         yield
     except InputError as error:
         assert error.what and len(str(error).splitlines()) <= 3 and "Traceback" not in str(error)
     finally:
-        assert time.perf_counter() - start < PATIENCE
+        assert time.process_time() - start < PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def wrong_cron(rng: random.Random) -> str:
 @given(RANDOM, st.integers(0, 253_402_300_799))
 def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
     line, home = wrong_cron(rng), right_home(0).fork()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         made = make_rule(home, [f"time_cron = {line}"], [some_order(home, rng)])
     except Refused as refused:
@@ -162,7 +162,7 @@ def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
         home.rules = (made,)
         back = home_from_json(home_to_json(home))
         assert back.advance(DAY) == home.advance(DAY) and back.state_key() == home.state_key()
-    assert time.perf_counter() - start < PATIENCE
+    assert time.process_time() - start < PATIENCE
 
 
 @few(150)
