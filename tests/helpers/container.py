@@ -108,6 +108,6 @@ def running(image: Image, *arguments: str, **environment: str) -> Iterator[subpr
             yield process
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(200)
     finally:
         subprocess.run(["umount", "--lazy", str(proc)], check=True)

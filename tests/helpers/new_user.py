@@ -118,7 +118,7 @@ class Shell:
 def opened(address: str) -> str:
     """What a visit of a page gives, in one line; a page that fails is a traceback, as of any command."""
     try:
-        with urllib.request.urlopen(address, timeout=60) as page:
+        with urllib.request.urlopen(address, timeout=200) as page:
             return f"the page has {len(page.read()):,} bytes\n"
     except OSError as error:
         return f"Traceback: the page fails: {error}\n"

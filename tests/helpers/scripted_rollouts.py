@@ -58,9 +58,9 @@ class Exchange:
     def rank(self, rank: int) -> RankContext:
         def gather(rows: list) -> list:
             self.parts[rank] = pickle.dumps(rows)
-            self.barrier.wait(20)
+            self.barrier.wait(200)
             found = [row for i in range(self.world) for row in pickle.loads(self.parts[i])]
-            self.barrier.wait(20)
+            self.barrier.wait(200)
             return found
 
         return RankContext(rank, self.world, gather)

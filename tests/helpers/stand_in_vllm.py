@@ -74,7 +74,7 @@ class Generation:
         if self.trainer.accelerator.is_main_process:
             state = self.trainer.accelerator.unwrap_model(self.trainer.model).state_dict()
             body = save({name: weight.detach().clone() for name, weight in state.items()})
-            urllib.request.urlopen(urllib.request.Request(f"{self.url}/weights", body, method="POST"), timeout=60).read()
+            urllib.request.urlopen(urllib.request.Request(f"{self.url}/weights", body, method="POST"), timeout=200).read()
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def url(tiny: Path, tmp_path_factory):
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(200)
 
 
 def test_a_real_server_is_asked_and_answers(url, tiny, task):

@@ -150,7 +150,7 @@ def test_with_a_seed_a_sample_is_made_again(port: int) -> None:
     ],
 )
 def test_a_bad_request_is_refused_with_its_reason(port: int, body: dict[str, Any], words: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     assert answer.status == 400 and words in json.loads(answer.read())["error"]["message"]
@@ -158,7 +158,7 @@ def test_a_bad_request_is_refused_with_its_reason(port: int, body: dict[str, Any
 
 def post(port: int, body: Any, connection: http.client.HTTPConnection | None = None) -> tuple[int, dict[str, Any]]:
     """The status of the answer to a body, and the answer, if it is not streamed."""
-    connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read()
@@ -211,7 +211,7 @@ def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 def test_no_request_however_odd_is_a_fault_of_the_server(tiny: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running(ModelServer(short(tiny), Address(), max_tokens=2).app()) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
         for path, value in product(places(GOOD), JUNK):
             status, answer = post(port, put(GOOD, path, value), connection)
             assert status in (200, 400), (path, value, answer)
@@ -280,7 +280,7 @@ def test_a_client_that_hangs_up_leaves_no_trace(port: int, caplog: pytest.LogCap
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 400}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     for sent in (body, body[:9], b""):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + sent)
             time.sleep(0.2)
     assert post(port, GOOD)[0] == 200
@@ -296,7 +296,7 @@ def test_the_command_serves_until_it_is_stopped(learnt: Path) -> None:
         found = re.search(r"http://127.0.0.1:\d+/v1", server.stdout.readline())
         assert found and served_model(found[0]).startswith("learnt")
         server.send_signal(signal.SIGINT)
-        rest, _ = server.communicate(timeout=30)
+        rest, _ = server.communicate(timeout=200)
         assert "Traceback" not in rest and server.returncode == 0
     finally:
         server.kill()

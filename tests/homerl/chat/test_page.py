@@ -56,7 +56,7 @@ class Client:
         self.port = port
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=200)
         kind = {"Content-Type": "application/json"} if method == "POST" else {}
         connection.request(method, path, None if body is None else json.dumps(body), kind | headers)
         return connection.getresponse()

@@ -143,7 +143,7 @@ def test_the_app_runs_under_a_supervisor(tmp_path: Path) -> None:
                 head = {"Authorization": f"Bearer {told['config']['api_key']}", "Content-Type": "application/json"}
                 body = json.dumps({"messages": [{"role": "user", "content": "Hum a song, please."}]}).encode()
                 where = f"http://127.0.0.1:{told['config']['port']}/v1/chat/completions"
-                reply = json.load(urlopen(Request(where, body, head), timeout=60))
+                reply = json.load(urlopen(Request(where, body, head), timeout=200))
             finally:
                 app.terminate()
             printed = app.stdout.read() if app.stdout else ""

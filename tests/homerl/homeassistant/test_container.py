@@ -28,7 +28,7 @@ def reply(key: str) -> str:
     """What the agent answers."""
     head = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     body = json.dumps({"messages": [{"role": "user", "content": "Hum a song, please."}]}).encode()
-    with urlopen(Request(f"{URL}/v1/chat/completions", body, head), timeout=60) as answer:
+    with urlopen(Request(f"{URL}/v1/chat/completions", body, head), timeout=200) as answer:
         return str(json.load(answer)["choices"][0]["message"]["content"])
 
 

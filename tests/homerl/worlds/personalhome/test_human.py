@@ -88,7 +88,7 @@ def marked(calls, kept):
     told = json.dumps({"page": page, "items": ["a", 'b, "c"'], "calls": calls, "kept": kept})
     script = Path(check_page.__file__).with_suffix(".js")
     command = [node, str(Path(__file__).with_name("stub_dom.js")), str(script), told]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=250).stdout)
 
 
 def test_what_the_page_saves_is_read_back(tmp_path):

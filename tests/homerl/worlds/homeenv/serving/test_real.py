@@ -84,7 +84,7 @@ def served(tmp_path: Path, mode: str, model: str | Path, *options: str) -> Itera
             yield _configured(f"http://127.0.0.1:{port}/v1"), log
         finally:
             process.terminate()
-            said = process.communicate(timeout=30)[0]
+            said = process.communicate(timeout=200)[0]
             assert os.environ["HA_TOKEN"] not in said
             assert not log.exists() or os.environ["HA_TOKEN"] not in log.read_text()
 

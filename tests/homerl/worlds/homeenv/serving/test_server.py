@@ -34,7 +34,7 @@ def running(serve, home) -> Iterator[tuple]:
 
 
 def get(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     connection.request("GET", path, headers=headers)
     return connection.getresponse()
 
@@ -51,7 +51,7 @@ def client(port: int, key: str = "none") -> openai.OpenAI:
 
 
 def post(port: int, body: bytes, headers: dict[str, str]) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     connection.request("POST", "/v1/chat/completions", body, headers)
     return connection.getresponse().status
 
@@ -136,7 +136,7 @@ def test_a_key_is_needed_outside_of_this_machine(serve):
 
 def test_a_request_without_a_host_is_refused(running):
     _, _, port = running
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
         connection.sendall(b"GET /v1/models HTTP/1.0\r\n\r\n")
         assert b" 403 " in connection.recv(4096)
 
@@ -210,10 +210,10 @@ def slow(serve, home) -> Iterator[tuple]:
 def test_nothing_is_done_for_who_has_hung_up(slow):
     """Neither by the exchange under way, nor by one that waits for its turn."""
     served, agent, port = slow
-    waiting = [http.client.HTTPConnection("127.0.0.1", port, timeout=10) for _ in range(2)]
+    waiting = [http.client.HTTPConnection("127.0.0.1", port, timeout=200) for _ in range(2)]
     for connection in waiting:
         connection.request("POST", "/v1/chat/completions", BODY, JSON)
-        assert agent.asked.wait(10)
+        assert agent.asked.wait(100)
     for connection in waiting:
         connection.close()
     wait_for(lambda: len(served.journal.entries()) == 2)
