@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from envs.homeenv.assist.intents import Failed
 from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.assist.own import DONE, EVENTS, LISTS, OPEN, PLAY, READS, SEARCH, player
-from envs.homeenv.assist.tools import FAILED, failure
+from envs.homeenv.assist.tools import FAILED, TIMERS, failure
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
 from envs.homeenv.toolsets import TOOLSETS
@@ -42,6 +42,9 @@ async def answers(real: Readable, home: Home, reply: Reply) -> Answers:
     """What the calls of a message read in the real home. Calls that mean no device of the home are left to the twin."""
     found: Answers = {}
     for tool, arguments in _calls(reply):
+        if tool == TIMERS:  # nothing outside of Home Assistant tells of them
+            found[asked(tool, arguments)] = failure("unknown_tool", f"{FAILED}timers are Home Assistant's own")
+            continue
         try:
             did, service, data = _question(home, tool, arguments)
             told = (await real.ask(did, service, data) or {}).get(did) or {}
@@ -85,7 +88,7 @@ async def read_lists(real: Readable, dids: Iterable[str], *homes: Home) -> None:
 def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for call in reply.message.get("tool_calls") or ():
         arguments = read_arguments(call["function"]["arguments"])
-        if call["function"]["name"] in READS and arguments is not None:
+        if call["function"]["name"] in (*READS, TIMERS) and arguments is not None:
             yield call["function"]["name"], arguments
 
 

@@ -157,6 +157,11 @@ def test_what_cannot_be_read_is_a_result_with_an_error_and_is_said(talk):
     assert served.say("what is on?") == "There is no such calendar." and not served.real.asked
 
 
+def test_who_knows_of_no_timers_does_not_say_that_there_are_none(talk):
+    served = talk("act", calls("intent__HassCancelAllTimers"), "All timers are cancelled.")
+    assert served.say("cancel all timers") == "I could not do this: cancel all timers, because I have no means for that."
+
+
 CHORES = ("todo.chores", "get_items", {"status": ["needs_action", "completed"]})
 
 
