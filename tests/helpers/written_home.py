@@ -27,6 +27,7 @@ class Row:
     features: int = 15
     closed: bool | None = None
     code_format: str | None = None
+    code_arm_required: bool | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -36,6 +37,7 @@ class Row:
             "entity_id": list(self.members) or None,
             "is_closed": self.closed,
             "code_format": self.code_format,
+            "code_arm_required": self.code_arm_required,
         }
         named = {"friendly_name": self.name, "supported_features": self.features}
         return named | {key: one for key, one in told.items() if one is not None}

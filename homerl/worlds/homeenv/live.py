@@ -1,7 +1,8 @@
 """A person and an agent in a home, without a task: what a served agent plays.
 
 Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
-order, and none of automations or of forks in which a tool only tries; `LiveSituation.attempts` has every tool call that
+order, and none of automations or of forks in which a tool only tries; where a device asks for a code, the twin takes a call
+without it, since a person says the code; `LiveSituation.attempts` has every tool call that
 could be read, with what came of it; the agent changes no automation; the dialogue ends only at a limit of the episode.
 """
 
@@ -26,6 +27,8 @@ from homerl.worlds.homeenv.situation import HomeSituation
 
 UNMADE = "unwritten"  # the rule of an attempt at an automation, beside those of the auditor
 FAILED = "error"  # and of one whose code failed
+CODE, FORMAT = "code", "code_format"  # the argument of locks and alarms, and the attribute of what may ask for it
+LATER = "0000"  # stands in the twin for a code that only the real device will be told
 UNWRITTEN = Refused("unknown_tool", "homerl writes no automations into Home Assistant: people make and change them there")
 
 
@@ -36,6 +39,17 @@ class Made:
     did: str
     service: str
     arguments: Mapping[str, Any]
+
+    def wants_code(self, home: Home) -> bool:
+        """Whether it has no code, and its device may ask for one."""
+        device, state = home.plan.by_did[self.did], home.state_of(self.did)
+        takes = any(one.name == CODE for one in device.spec.service_index[self.service].service.arguments)
+        free = self.service.startswith("alarm_arm_") and state.get("code_arm_required") is False
+        return takes and not free and not self.arguments.get(CODE) and bool(state.get(FORMAT))
+
+    def coded(self, home: Home) -> dict[str, Any]:
+        """The arguments with which a home takes it that stands for the real one."""
+        return {**self.arguments, CODE: LATER} if self.wants_code(home) else {**self.arguments}
 
 
 @dataclass(frozen=True)
@@ -91,8 +105,9 @@ class Witnessed(Home):
         found = device.spec.service_index.get(service) if device and isinstance(service, str) else None
         names = [argument.name for argument in found.service.arguments] if found else []
         one = Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {}))
+        given = ((), one.coded(self)) if found and one.wants_code(self) else (args, kwargs)
         try:
-            returned = super().call(did, service, args, kwargs)
+            returned = super().call(did, service, *given)
         except Refused as refusal:
             self.refused.append((one, refusal.rule))
             raise

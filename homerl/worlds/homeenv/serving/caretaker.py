@@ -40,7 +40,7 @@ from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.caching import kept, prompt_of
 from homerl.worlds.homeenv.serving.care import Care, Mode
 from homerl.worlds.homeenv.serving.changes import called
-from homerl.worlds.homeenv.serving.codes import code_said, wants_code, with_code
+from homerl.worlds.homeenv.serving.codes import code_said, with_code
 from homerl.worlds.homeenv.serving.consent import ASKED, assents, dissents
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard
@@ -247,7 +247,7 @@ class Caretaker:
             key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
         elif self._mode(exchange) == "confirm" or exchange.guarded:
-            coded = any(wants_code(exchange.home, one) for one in exchange.made)
+            coded = any(one.wants_code(exchange.home) for one in exchange.made)
             self._ask(exchange, "ask_code" if coded else "ask_guarded" if exchange.guarded else "ask")
         else:
             async with self._alone(exchange):
@@ -289,7 +289,7 @@ class Caretaker:
     def _code(self, exchange: Exchange, proposal: Proposal) -> str | None:
         """The code that was said, if a call of a proposal wants one."""
         home = exchange.home
-        wanted = any(wants_code(home, one) for one in proposal.made if one.did in home.plan.by_did)
+        wanted = any(one.wants_code(home) for one in proposal.made if one.did in home.plan.by_did)
         return code_said(exchange.said, self.house.spoken) if wanted else None
 
     async def _consented(self, exchange: Exchange, proposal: Proposal, code: str = "") -> None:
@@ -318,7 +318,7 @@ class Caretaker:
         twin = exchange.home.fork()
         for at, one in enumerate(made):
             try:
-                twin.call(one.did, one.service, (), one.arguments)
+                twin.call(one.did, one.service, (), one.coded(twin))
             except Refused as refusal:
                 exchange.outcome, exchange.refusals = "refused", (exchange.masked(str(refusal)),)
                 exchange.missed = (

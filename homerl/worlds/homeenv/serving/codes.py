@@ -1,4 +1,4 @@
-"""The code of a lock, which a person says to consent.
+"""The code of a lock or an alarm, which a person says to consent.
 
 Invariant: a code goes to the real home alone. The sentence that gives it is in no log, and the model never reads it.
 """
@@ -10,18 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.live import CODE, Made
 from homerl.worlds.homeenv.serving.consent import assents
 
-CODE, FORMAT = "code", "code_format"  # the argument, and the attribute of what may ask for it
 SAID = re.compile(r"(.*?)\W*\b(?:(?:the |my )?(?:code|pin)(?: is| ist| est)?\W+)?(\d[\d\s-]{1,18}\d)\W*", re.I | re.S)
-
-
-def wants_code(home: Home, made: Made) -> bool:
-    """Whether a call has no code, and its device may ask for one."""
-    service = home.plan.by_did[made.did].spec.service_index[made.service].service
-    takes = any(argument.name == CODE for argument in service.arguments)
-    return takes and not made.arguments.get(CODE) and bool(home.state_of(made.did).get(FORMAT))
 
 
 def code_said(said: str, language: str = "en") -> str | None:
@@ -34,4 +26,4 @@ def code_said(said: str, language: str = "en") -> str | None:
 
 def with_code(home: Home, made: Iterable[Made], code: str) -> list[Made]:
     """Calls with the code in those that want one."""
-    return [replace(one, arguments={**one.arguments, CODE: code}) if wants_code(home, one) else one for one in made]
+    return [replace(one, arguments={**one.arguments, CODE: code}) if one.wants_code(home) else one for one in made]

@@ -63,7 +63,7 @@ def test_a_question_is_answered_in_the_language_of_the_home(serve, lamp, said: s
     assert (state(served, lamp) == "on") is done
 
 
-# Codes of locks
+# Codes of locks and alarms
 
 
 @pytest.mark.parametrize(
@@ -80,16 +80,31 @@ def test_other_numbers_are_no_code(said: str) -> None:
     assert code_said(said) is None
 
 
+@pytest.mark.parametrize(
+    ("did", "service", "state"),
+    [("lock.front", "unlock", "locked"), ("alarm_control_panel.home", "alarm_disarm", "armed_away")],
+)
 @pytest.mark.parametrize(("said", "sent"), [("1234", {"code": "1234"}), ("yes, 12 34", {"code": "1234"}), ("yes", {})])
-def test_a_lock_with_a_code_is_opened_by_it(serve, tmp_path, said: str, sent: dict[str, str]) -> None:
-    home = written_home(tmp_path, Row("lock.front", "Front Door", state="locked", code_format="^[0-9]{4}$"))
-    served = serve("act", call_of("lock.front", "unlock"), "Open.", of=home)
-    asked = served.say("unlock the front door")
-    assert "or the code" in asked and asked.endswith("?")
-    assert served.say(said) == "Done."
+def test_what_has_a_code_is_opened_by_it(
+    serve, tmp_path, did: str, service: str, state: str, said: str, sent: dict[str, str]
+) -> None:
+    home = written_home(tmp_path, Row(did, "Front Door", state=state, features=63, code_format="number"))
+    served = serve("act", call_of(did, service), "Open.", of=home)
+    asked = served.say("let me in")
+    assert "or the code" in asked and asked.endswith("?") and not served.real.made
+    told = served.say(said)
+    assert told == "Done." or not sent, "a real alarm says itself that it wants its code"
     (made,) = served.real.made
     assert {key: value for key, value in made.arguments.items() if value} == sent
     assert "1234" not in served.journal.path.read_text() and "12 34" not in served.journal.path.read_text()
+
+
+def test_an_alarm_that_is_armed_without_a_code_asks_for_none(serve, tmp_path) -> None:
+    row = Row(
+        "alarm_control_panel.home", "Alarm", state="disarmed", features=63, code_format="number", code_arm_required=False
+    )
+    served = serve("act", call_of(row.entity_id, "alarm_arm_away"), "Armed.", of=written_home(tmp_path, row))
+    assert "code" not in served.say("arm the alarm")
 
 
 def test_a_lock_without_a_code_takes_none(serve, tmp_path) -> None:
