@@ -24,6 +24,7 @@ from homerl.worlds.homeenv.naming import normalized
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
+ON, OFF = frozenset("on idle playing paused buffering".split()), frozenset(("off", "standby"))  # states of media players
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
 FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits then counts as if it happened
 
@@ -144,8 +145,18 @@ def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
         return change
     kind = home.plan.slots[home.plan.slot_of(change.did, change.path)].type
     actual = home.get(change.did, change.path)
-    same = actual in (change.after, change.settled) or (not is_main(change) and _near(kind, actual, change.after))
+    near = _switched(change, actual) if is_main(change) else _near(kind, actual, change.after)
+    same = actual in (change.after, change.settled) or near
     return change.model_copy(update={"actual": None if same else actual, "differs": not same, "compared": True})
+
+
+def _switched(change: ChangeRecord, actual: Any) -> bool:
+    """Whether a media player is on, or off, as it should be: each shows that in its own way. One that loads will play."""
+    if domain_of(change.did) != "media_player":
+        return False
+    before, after = change.before, change.after
+    over = any(after in kind and actual in kind and before not in kind for kind in (ON, OFF))
+    return over or (after, actual) == ("playing", "buffering")
 
 
 def _near(kind: ValueType, actual: Any, wanted: Any) -> bool:

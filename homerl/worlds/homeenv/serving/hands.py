@@ -12,11 +12,13 @@ from typing import Protocol
 
 from envs.homeenv.home import Home
 from homerl.homeassistant.errors import HomeAssistantError
+from homerl.homeassistant.translation import domain_of
 from homerl.worlds.homeenv.live import Made
 from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.reading import Readable, read_lists
 
+SLOW, LONGER = ("media_player", "vacuum", "lawn_mower"), 4  # domains that take their time, and how many times as long
 LOOK_SECONDS = 5.0  # beyond those to settle, in which the real home tells its states
 
 
@@ -50,8 +52,10 @@ async def carry_out(real: RealHome, exchange: Exchange) -> None:
 async def settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
     """The home once it agrees with the twin, or has had the seconds to; the changes of the exchange are compared with it.
 
-    Raises `HomeAssistantError` if its states do not come for as long as others may be kept waiting.
+    What wakes up first, such as a television, has longer. Raises `HomeAssistantError` if its states do not come for as long
+    as others may be kept waiting.
     """
+    settle *= LONGER if any(domain_of(one.did) in SLOW for one in exchange.done) else 1
     try:
         async with asyncio.timeout(settle + LOOK_SECONDS):
             return await _settled(real, exchange, settle)

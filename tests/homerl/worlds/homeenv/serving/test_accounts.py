@@ -14,6 +14,7 @@ from written_home import Row, written_home
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.importing import import_home
 from homerl.worlds.homeenv.serving import hands
+from homerl.worlds.homeenv.serving.changes import compared
 from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Outcome
 from homerl.worlds.homeenv.serving.page import MEANING, journal_page
 from tests.homerl.homeassistant.replay import listing
@@ -106,6 +107,40 @@ def test_an_error_after_the_calls_hides_none_of_them(serve, lamp, error):
     assert reply.startswith("The lamp is on. ") and str(error).rstrip(".") in reply
     (entry,) = served.journal.entries()
     assert entry.outcome == "done" and entry.error == str(error) and not entry.changes[0].compared
+
+
+def test_a_television_has_time_to_wake_up(serve, house):
+    served, looks = serve("act", call_of("media_player.tv", "media_play"), "On.", of=house), []
+    served.caretaker.house = replace(served.caretaker.house, settle=0.3)
+    served.real.ignored.add("media_player.tv")
+    refreshed = served.real.refreshed
+
+    async def waking(twin):
+        looks.append(len(served.real.made))
+        if sum(looks) == 4:  # the fourth look after the call, and 0.75 s after the first
+            served.real.home.call("media_player.tv", "media_play")
+        return await refreshed(twin)
+
+    served.real.refreshed = waking
+    assert served.say("play") == "On." and state(served, served.caretaker.home.plan.by_did["media_player.tv"]) == "playing"
+
+
+@pytest.mark.parametrize(
+    ("did", "before", "after", "actual", "same"),
+    [
+        ("media_player.tv", "off", "playing", "idle", True),
+        ("media_player.tv", "playing", "off", "standby", True),
+        ("media_player.tv", "paused", "playing", "buffering", True),
+        ("media_player.tv", "playing", "paused", "playing", False),
+        ("media_player.tv", "off", "playing", "off", False),
+        ("media_player.tv", "playing", "off", "idle", False),
+        ("lock.front_door", "locked", "unlocked", "locking", False),
+    ],
+)
+def test_each_player_shows_in_its_own_way_that_it_is_on(house, did, before, after, actual, same):
+    house.set(house.plan.slot_of(did, "state"), actual)
+    change = ChangeRecord(did=did, device="It", path="state", before=before, after=after)
+    assert compared(change, house).differs is not same
 
 
 def test_an_unforeseen_error_is_told_and_logged(serve, lamp):
