@@ -89,7 +89,7 @@ class Caretaker:
         if house.mode != "shadow" and real is None:
             raise ValueError(f"the mode {house.mode} needs a real home")
         self.agents, self.real, self.journal, self.house, self.name = agents, real, journal, house, name
-        self.words, self._guard = Words(house.language), house.guard
+        self.words, self._guard = Words(house.language, house.spoken), house.guard
         self._turn, self._acts, self._waiting = asyncio.Lock(), 0, Waiting()
         self._prompt: str | None = None  # of the sentence before
         self._moves_into(home)

@@ -15,10 +15,15 @@ FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence th
 
 
 class Words:
-    """The sentences of a language. Raises `InputError` for a language that has none."""
+    """The sentences of a language. Raises `InputError` for a language that has none.
 
-    def __init__(self, language: str) -> None:
+    The language of the model is English, unless its owner says otherwise; then what the home speaks counts, if it is known.
+    """
+
+    def __init__(self, language: str, spoken: str = "en") -> None:
         known = _texts()
+        if language == "en" and (own := spoken.partition("-")[0]) in known:
+            language = own
         if language not in known:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]

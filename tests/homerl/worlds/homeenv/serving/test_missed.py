@@ -333,7 +333,12 @@ def test_sentences_of_two_scripts_are_joined_as_each_is():
     )
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_home_is_answered_in_its_own_language_as_far_as_there_are_words():
+    told = [Words(*languages).say("done") for languages in (("en", "de-CH"), ("en", "fr"), ("zh", "de"), ("en",))]
+    assert told == ["Erledigt.", "Done.", "好了。", "Done."]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_each_rule_has_words(language):
     words = Words(language)
     assert all(words.why(rule) != words.why("other") for rule in [*RULES, "error", "left_out"])
