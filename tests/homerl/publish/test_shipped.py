@@ -199,7 +199,14 @@ def test_a_file_of_the_base_that_is_missing_is_named(here: Path, name: str):
 
 def test_a_base_that_is_missing_is_named_with_its_command(here: Path):
     shutil.rmtree(here / BASE)
-    refused(f"the base of {NAME}, {HUB}, is neither on this machine nor", f"make it: {COMMAND}; or.*hf download {HUB}")
+    what = f"the base of {NAME}, {HUB}, is neither in {here / BASE} nor reachable on the hub"
+    refused(what, f"make it: {COMMAND}; or.*hf download {HUB}")
+
+
+def test_in_a_clone_the_command_is_the_script(monkeypatch, tmp_path: Path):
+    assert str(named.SMOLLM2.how) == str(Path(named.__file__).parents[2] / "scripts/base_model")
+    monkeypatch.setattr(homerl_hook, "shipped", lambda folder: str(tmp_path / folder))
+    assert named.SMOLLM2.how == "pip install 'homerl[gguf]' && python -m homerl.models.smollm2"
 
 
 @pytest.mark.parametrize("file", [f"{MODEL}/adapter_model.safetensors", f"{BASE}/model.safetensors"])

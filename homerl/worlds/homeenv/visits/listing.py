@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from homerl.worlds.homeenv.pages.home import HomeView, Tile
 
 STYLES = {"on": "bold cyan", "alert": "bold yellow", "off": "dim", "plain": ""}
 WIDTH = 38  # columns of a room
+INNER = WIDTH - 4  # without its frame
 
 
 def listing(view: HomeView) -> RenderableType:
@@ -36,10 +36,13 @@ def _air(view: HomeView, room: str) -> str:
     return f"{air['temperature']} · {air['humidity']}"
 
 
-def _devices(tiles: list[Tile]) -> Table:
-    table = Table.grid(padding=(0, 1), expand=True)
-    table.add_column(ratio=1)
-    table.add_column(justify="right")
+def _devices(tiles: list[Tile]) -> Group:
+    """A line a device, or two if its name and its state do not fit in one."""
+    lines = []
     for tile in tiles:
-        table.add_row(Text(tile.device.name), Text(tile.summary.words, STYLES[tile.summary.tone]))
-    return table
+        name, state = Text(tile.device.name), Text(tile.summary.words, STYLES[tile.summary.tone], justify="right")
+        if (gap := INNER - name.cell_len - state.cell_len) > 0:
+            lines.append(Text.assemble(name, " " * gap, state))
+        else:
+            lines += [name, state]
+    return Group(*lines)
