@@ -30,8 +30,8 @@ TOKENIZER, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 class Base:
     """A model of the hub of which `command` makes a folder where the hub cannot be reached.
 
-    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's. `script` makes the
-    folder in a clone of homerl, and `command` wherever homerl is installed.
+    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's. `script` makes
+    the folder in a clone of homerl, and `command` wherever homerl is installed.
     """
 
     hub: str
