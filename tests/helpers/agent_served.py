@@ -49,13 +49,13 @@ class Agent:
         self.process.terminate()
         self.process.wait(200)
 
-    def say(self, text: str) -> str:
-        """The reply to a sentence."""
+    def say(self, text: str, seconds: float = 200) -> str:
+        """The reply to a sentence, for which one waits so long."""
         message = {"model": "", "messages": [{"role": "user", "content": text}]}
         request = Request(
             f"{self.url}/v1/chat/completions", json.dumps(message).encode(), {"Content-Type": "application/json"}
         )
-        with urlopen(request, timeout=200) as answer:
+        with urlopen(request, timeout=seconds) as answer:
             reply: str = json.load(answer)["choices"][0]["message"]["content"]
         return reply
 

@@ -24,6 +24,7 @@ from scripted_server import ScriptedServer
 
 from envs.messages import call_message, tool_call
 from homerl.homeassistant.client import connect, token_from
+from homerl.train.named import SMOLLM2
 from homerl.worlds.homeenv.serving.journal import Entry, read_log
 
 URL = os.environ.get("HOMERL_HA_URL", "")
@@ -64,7 +65,7 @@ def states() -> dict[str, Any]:
 
 def rest(path: str, **body: Any) -> Any:
     headers = {"Authorization": f"Bearer {os.environ['HA_TOKEN']}"}
-    answer = httpx.post(f"{URL}{path}", json=body, headers=headers, timeout=60)
+    answer = httpx.post(f"{URL}{path}", json=body, headers=headers, timeout=600)
     assert answer.is_success, answer.text
     return answer.json()
 
@@ -216,6 +217,19 @@ def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
             else:
                 raise AssertionError([entry.model_dump_json() for entry in entries(log)])
     assert entries(log)[-1].outcome == "done"
+
+
+@pytest.mark.skipif(not SMOLLM2.folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
+def test_the_shipped_model_is_heard_where_the_matcher_leaves_a_sentence(tmp_path):
+    more = ("--cpu", "--first", "hassil", "--patience", "600")
+    with exposed(*DOZEN):
+        off(LAMP)
+        with served(tmp_path, "act", "smollm2-home", *more) as (agent, log):
+            assert converse(agent, "turn on the bed light")[0] == "Done." and states()[LAMP][0] == "on"
+            said = converse(agent, "make it cosy with the Bed Light at 20 percent")[0]
+    matched, left = [entry for entry in read_log(log).entries if entry.outcome != "acting"][-2:]
+    assert [call.did for call in matched.calls] == [LAMP]
+    assert left.outcome in ("done", "said", "refused") and left.error is None and left.reply == said
 
 
 @contextmanager
