@@ -13,6 +13,7 @@ import urllib.request
 import torch
 from safetensors.torch import load, save
 
+LOST = 4  # which sending of weights is lost: to the second server, in the second update
 SETTINGS = {
     "weight_transfer_config": {},
     "model_config": {"logprobs_mode": "processed_logprobs", "max_model_len": 1 << 20},
@@ -66,12 +67,17 @@ class Server:
 class Generation:
     """The part of TRL's `VLLMGeneration` that sends weights."""
 
+    sent = 0
+
     def __init__(self, trainer, server_base_url: str, **options) -> None:
         self.trainer, self.url = trainer, server_base_url
 
     def sync_weights(self) -> None:
-        """Send them from the first rank."""
+        """Send them from the first rank. Once a server takes none."""
         if self.trainer.accelerator.is_main_process:
+            Generation.sent += 1
+            if Generation.sent == LOST:
+                raise ConnectionResetError("reset by peer")
             state = self.trainer.accelerator.unwrap_model(self.trainer.model).state_dict()
             body = save({name: weight.detach().clone() for name, weight in state.items()})
             urllib.request.urlopen(urllib.request.Request(f"{self.url}/weights", body, method="POST"), timeout=200).read()
