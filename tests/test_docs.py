@@ -148,7 +148,7 @@ SLOW = {  # commands of pages, by their starts
         "homerl bench build",
         "homerl bench run built",
         "homerl personalhome scores",
-        "homerl view personalhome runs",
+        "homerl view episode runs",
         "accelerate launch recipes/personalhome_quickstart.yaml",
     ),
 }

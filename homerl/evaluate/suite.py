@@ -41,9 +41,7 @@ from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import suites
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
-SAME = tuple(
-    "robustness suite setting episodes mended videos limit model first served user temperature max_tokens seed".split()
-)
+SAME = tuple("robustness suite setting episodes videos limit model first served user temperature max_tokens seed".split())
 OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
 
 
@@ -62,7 +60,6 @@ class BenchRun:
     out: Path
     setting: str | None = None
     episodes: Path | None = None
-    mended: bool = False
     served: str | None = None
     user: str | None = None
     at_once: int = 16
@@ -235,7 +232,7 @@ def limited(found: list[Any], limit: int | None) -> list[Any]:
 
 def _released(settings: BenchRun) -> list[Any]:
     assert settings.episodes is not None
-    instances = find_suite(settings.suite).read_files(settings.episodes, settings.mended)
+    instances = find_suite(settings.suite).read_files(settings.episodes)
     if instances is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     return instances

@@ -183,11 +183,8 @@ class Suite(ABC):
         """The easier half of the instances, or None if the suite does not define one."""
         return None
 
-    def read_files(self, folder: Path, mended: bool) -> list[Any] | None:
-        """Instances from the files that the suite's paper released, or None if the suite cannot read such files.
-
-        With `mended`, known faults of the paper's program are corrected.
-        """
+    def read_files(self, folder: Path) -> list[Any] | None:
+        """Instances from the files that the suite's paper released, or None if the suite cannot read such files."""
         return None
 
     def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Clips] | None:

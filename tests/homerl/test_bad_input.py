@@ -36,7 +36,6 @@ from scripted_server import Faults, ScriptedServer
 
 from envs.documents import InputError, as_input_error, near_path
 from envs.documents.explain import did_you_mean
-from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import write_suite
 from homerl.cli.app import app
 from homerl.play.trajectory import read_rows
@@ -63,7 +62,6 @@ WRITES = {
     "serve-agent": "--model nowhere --home home.json --log {out}.jsonl",
     "view home": "home.json --out {out}.html",
     "view episode": "played --out {out}.html",
-    "view simuhome": "episode.json --out {out}.html",
     "view agent": "log.jsonl --out {out}.html",
     "view personalhome": "--seed 3 --out {out}.html",
 }
@@ -92,9 +90,7 @@ READS = {
     "bench rescore": "{in}",
     "view home": "{in}",
     "view episode": "{in}",
-    "view simuhome": "{in}",
     "view agent": "{in}",
-    "view personalhome": "{in}",
     "personalhome scores": "{in}",
     "personalhome judge": "{in} --judge-url http://127.0.0.1:9/v1 --judge-model x",
     "personalhome reflect": "{in} --url http://127.0.0.1:9/v1 --model x --judge-url http://127.0.0.1:9/v1 --judge-model x",
@@ -119,7 +115,6 @@ NAMED = [  # a wrong name, and what is suggested
     ("serve-env --mcp --toolset homeflo", "did you mean homeflow?"),
     ("chat flywheel/rlv", "did you mean flywheel/rlve?"),
     ("serve-agent --model x --home home.json --mode shadwo", "did you mean shadow?"),
-    ("view simuhome episode.json --agent exprt", "did you mean expert?"),
 ]
 UNFIT = [  # options that do not fit, and what is said of them
     ("bench build smh-bench --language fr --out x", "'fr' is no known language"),
@@ -160,8 +155,6 @@ def make_good(folder: Path) -> None:
     assert homerl("make-home", "--out", folder / "home.json", "--devices", "3-3").code == 0
     made = SUITES["smh-bench"]
     write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
-    episode = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
-    (folder / "episode.json").write_text(json.dumps(episode))
     assert homerl("bench", "run", folder / "few.jsonl", "--model", "nothing", "--out", folder / "played").code == 0
     (folder / "log.jsonl").touch()
     (folder / "untrained.yaml").write_text("homerl: 1\nrun: bench\nmodel: {from_scratch: {}}\n")

@@ -9,18 +9,14 @@ from html import escape
 from html.parser import HTMLParser
 
 import pytest
-from typer.testing import CliRunner
 
 from homerl.bench.suites import read_suite
-from homerl.cli.app import app
-from homerl.play.trajectory import to_row, write_rows
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent
 from homerl.worlds.simuhome.bench.suite import play_instance
 from homerl.worlds.simuhome.pages.episode import make_page, render_page
 from homerl.worlds.simuhome.pages.words import device_names, goals_in_words
 from homerl.worlds.simuhome.situation import goals_in_words as exact_goals
-from tests.envs.simuhome.conftest import SAMPLES
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
 SUITE = read_suite("simuhome")
@@ -134,17 +130,6 @@ def test_all_text_is_escaped():
     text = render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
     assert not Parser(text).tags & {"script", "img"} and "49" not in re.findall(r"answer</b>(.*?)</p>", text)[0]
     assert text == render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
-
-
-def test_the_command(tmp_path):
-    rows, out = tmp_path / "t.jsonl", tmp_path / "page.html"
-    write_rows(rows, [to_row(played(120)), to_row(played(420))])
-    result = CliRunner().invoke(app, ["view", "simuhome", str(rows), "--row", "2", "--out", str(out)])
-    assert result.exit_code == 0 and SUITE[420].id in out.read_text()
-    assert CliRunner().invoke(app, ["view", "simuhome", str(rows), "--row", "3"]).exit_code != 0
-    if SAMPLES.is_dir():
-        sample = SAMPLES / "qt2_feasible_seed_1.json"
-        assert CliRunner().invoke(app, ["view", "simuhome", str(sample), "--out", str(out)]).exit_code == 0
 
 
 @pytest.fixture(scope="module")

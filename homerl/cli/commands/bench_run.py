@@ -24,7 +24,6 @@ def bench_run(
     episodes: Annotated[
         Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
     ] = None,
-    mended: Annotated[bool, typer.Option(help="play these files without the known faults of the paper's program")] = False,
     videos: Annotated[
         Path | None,
         typer.Option(help="a folder of real clips, whose frames a served model is shown, if the suite has videos"),
@@ -61,7 +60,7 @@ def bench_run(
     if wandb:
         _refuse_logged_out()
     settings = BenchRun(
-        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
+        suite, model, out, setting, episodes, served, user, at_once, runs, limit, temperature, max_tokens,
         prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
         judge=judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Finds a stored episode and replays it, to learn which step showed which fact.
+"""Replays a stored episode, to learn which step showed which fact.
 
 Invariants: a replay starts from the stored blueprint alone; whatever cannot be replayed as it was recorded raises
 `InputError` with its place; nothing is written.
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 from envs.documents import InputError
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.finding import find_episode
 from homerl.play.replay import REMEDY, replay, reply_of
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.personalhome.bench.results import blueprint_of
@@ -37,16 +35,6 @@ class Replay:
     def shown_by(self, step: int) -> list[str]:
         """The facts that a step was the first to show. A fact of a video and its time are one."""
         return sorted({id.removesuffix(".time") for id, number in self.first.items() if number == step})
-
-
-def find_household(source: Path, wanted: str) -> tuple[str, Trajectory]:
-    """An episode as `find_episode` finds it. Raises `InputError` if it is of another world."""
-    where, trajectory = find_episode(source, wanted)
-    world = trajectory.blueprint.get("world")
-    if world != "personalhome":
-        named = f"of the world '{world}'" if world else "of another world"
-        raise InputError(f"the episode is {named}, not of PersonalHome", where, "`homerl view episode` draws any world's")
-    return where, trajectory
 
 
 def replayed(trajectory: Trajectory, where: str) -> Replay:

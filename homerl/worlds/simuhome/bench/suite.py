@@ -80,9 +80,9 @@ class SimuHomeSuite(contract.Suite):
         figures: Mapping[str, Any] = read_yaml(HERE / "printed.yaml").data[NAME]
         return figures
 
-    def read_files(self, folder: Path, mended: bool) -> list[SimuHomeInstance]:
-        """The instances of a folder of released files. They are played in strict mode unless `mended`."""
-        return read_episodes(folder, mended)
+    def read_files(self, folder: Path) -> list[SimuHomeInstance]:
+        """The instances of a folder of released files."""
+        return read_episodes(folder)
 
 
 def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
@@ -99,7 +99,7 @@ def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
 # Released files
 
 
-def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
+def read_episodes(folder: Path) -> list[SimuHomeInstance]:
     """The instances of all episode files in a folder, or of one file, in the order of groups, seeds and names.
 
     Raises `InputError` if there is no file, or if a file is not an episode.
@@ -110,12 +110,12 @@ def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
             "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
         )
     episodes = [(file.stem, read_episode(file)) for file in files]
-    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(episodes, key=_order_of)]
+    return [_released(episode, f"{NAME}-{stem}") for stem, episode in sorted(episodes, key=_order_of)]
 
 
-def _released(episode: EpisodeFile, id: str, strict: bool) -> SimuHomeInstance:
-    reply = expert_reply(episode, load.start_home(episode.initial_home_config, strict), "en")
-    return instance_of(blueprint_from_episode(episode, id, reply=reply, strict=strict))
+def _released(episode: EpisodeFile, id: str) -> SimuHomeInstance:
+    reply = expert_reply(episode, load.start_home(episode.initial_home_config), "en")
+    return instance_of(blueprint_from_episode(episode, id, reply=reply))
 
 
 def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:

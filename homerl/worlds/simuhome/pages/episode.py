@@ -8,7 +8,6 @@ Invariants: the page is one file without scripts; every text of the episode is e
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +16,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-from envs.documents import InputError, write_atomic
 from envs.simuhome import load, passage
 from envs.simuhome.config import VARIABLES
 from envs.simuhome.home import Home
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import play
 from homerl.play.replay import replay, reply_of
-from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Trajectory, at_row, read_rows, trajectory_at
+from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin, read_blueprint
-from homerl.worlds.simuhome.agents import BASELINES, calls_in
+from homerl.worlds.simuhome.agents import calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
 from homerl.worlds.simuhome.pages.words import device_names, goals_in_words, room_name
 from homerl.worlds.simuhome.situation import goals_in_words as exact_goals
@@ -109,27 +105,6 @@ class CallMark:
 
 
 # Replaying a trajectory
-
-
-def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
-    """The trajectory to draw: row `number` (from 1) of a JSONL file, or an episode file that a scripted agent plays.
-
-    Raises `InputError` if there is no such row, or if it is not of SimuHome.
-    """
-    if path.suffix == ".jsonl":
-        rows = [row for at, row in enumerate(read_rows(path), 1) if at == number]
-        if not rows:
-            raise InputError(f"there is no row {number}", str(path), "count from 1")
-        trajectory = trajectory_at(rows[0], f"{path}:{number}")
-        if trajectory.blueprint.get("world") != "simuhome":
-            remedy = "name a file of a run in SimuHome; `homerl view episode` draws those of any world"
-            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", remedy)
-        return trajectory
-    from homerl.worlds.simuhome.bench.suite import read_episodes
-
-    (instance,) = read_episodes(path)
-    episode = begin(instance.blueprint, instance.limits_for("eia"))
-    return asyncio.run(play(episode, BASELINES[agent](), ScriptedUser()))
 
 
 @dataclass(frozen=True)
@@ -360,19 +335,10 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
             yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
 
 
-# The file
+# The page
 
 
 def render_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
     shown = template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
     return shown.render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
-
-
-def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
-    """Write the page of an episode file or of a stored trajectory to `out`. The result is the trajectory."""
-    trajectory = load_trajectory(source, number, agent)
-    with at_row(f"{source}:{number}"):
-        page = render_page(trajectory)
-    write_atomic(out, page.encode("utf-8", "replace"))
-    return trajectory

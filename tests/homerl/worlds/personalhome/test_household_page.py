@@ -16,6 +16,7 @@ from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.generate import HouseholdRecipe, make_household
 from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
+from homerl.play.finding import find_episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
@@ -25,7 +26,7 @@ from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
 from homerl.worlds.personalhome.pages import task_view
 from homerl.worlds.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
-from homerl.worlds.personalhome.pages.replay import Marks, Replay, find_household, replayed
+from homerl.worlds.personalhome.pages.replay import Marks, Replay, replayed
 from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.registry import begin
 from tests.homerl.test_view_home import CONTRAST
@@ -258,76 +259,38 @@ def test_all_text_is_escaped_and_equal_episodes_give_equal_bytes():
 # The command
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """A run's folder."""
-    folder = tmp_path_factory.mktemp("run")
-    rows = [to_row(played(blueprint(kind).model_copy(update={"id": f"task-{kind}"}))) for kind in KINDS]
-    write_rows(folder / "trajectories.jsonl", rows)
-    return folder
-
-
 def view(*arguments):
     return CliRunner().invoke(app, ["view", "personalhome", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
-def test_the_command_draws_a_seed_an_id_and_a_number(run, tmp_path, monkeypatch):
+def test_the_command_draws_a_seed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert view("--seed", 7).exit_code == 0 and "Julian" in (tmp_path / "household_7.html").read_text("utf-8")
     assert view("--seed", 7, "--language", "zh", "--heldout", "--out", "zh.html").exit_code == 0
     assert 'lang="zh"' in (tmp_path / "zh.html").read_text("utf-8")
-    assert view(run).exit_code == 0 and "task-grounding" in (run / "household.html").read_text("utf-8")
-    done = view(run / "trajectories.jsonl", "--episode", "task-plans", "--out", "plan.html")
-    assert done.exit_code == 0 and "task-plans, success" in done.output
-    assert view(run, "--episode", 4, "--out", "four.html").exit_code == 0
-    assert (tmp_path / "four.html").read_bytes() == (tmp_path / "plan.html").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--episode", "5"], "there is no episode 5"),
-        (["--episode", "task-plan"], "task-plans"),
-        (["--language", "zh"], "a stored household is as it is"),
-        (["--heldout"], "a stored household is as it is"),
-    ],
-)
-def test_the_command_says_what_is_wrong(run, arguments, said):
-    done = view(run, *arguments)
-    assert isinstance(done.exception, InputError) and said in str(done.exception)
-
-
-def test_a_seed_has_no_episodes_and_a_folder_has_a_file(tmp_path):
-    assert "a made household has no episodes" in str(view("--episode", 1).exception)
-    assert "there is no such file" in str(view(tmp_path).exception)
     assert "--language" in str(view("--seed", 7, "--language", "tlh").exception)
 
 
-def test_other_files_are_refused_by_their_line(run, tmp_path):
+def test_other_households_are_refused_by_their_line(tmp_path):
     path = tmp_path / "t.jsonl"
-    row = json.loads((run / "trajectories.jsonl").read_text("utf-8").splitlines()[0])
+    row = to_row(played(blueprint("grounding")))
 
     def refused(change) -> str:
         stored = json.loads(row["blueprint"])
         change(stored)
         write_rows(path, [row | {"blueprint": json.dumps(stored)}])
         with pytest.raises(InputError) as caught:
-            where, trajectory = find_household(path, "1")
+            where, trajectory = find_episode(path, "1")
             replayed(trajectory, where)
         assert str(caught.value).startswith(f"{path}:1: ")
         return str(caught.value)
 
-    assert "of the world 'lamp'" in refused(lambda stored: stored.update(world="lamp"))
-    assert "of another world" in refused(lambda stored: stored.pop("world"))
     assert "cannot be made again" in refused(lambda stored: stored["household"].pop("members"))
     other = [
         {**one, "memory": "Nothing happened."}
         for one in blueprint("grounding").model_dump(mode="json")["household"]["memories"]
     ]
     assert "came out differently: step 1" in refused(lambda stored: stored["household"].update(memories=other))
-    write_rows(path, [{"id": "a", "category": "IG"}])
-    with pytest.raises(InputError, match="not a trajectory"):
-        find_household(path, "1")
 
 
 # The browser
