@@ -141,7 +141,7 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
     gaps = [(before - len(held), len(prompt), width - len(rest)) for prompt, held, rest in zip(prompts, begun, rests)]
     mask = torch.tensor([[0] * left + [1] * own + [0] * right for left, own, right in gaps])
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    cache = joined(model, begun, before, width)
+    cache = joined_cache(model, begun, before, width)
     chunk = max(1, most // len(prompts))
     last = {"logits_to_keep": 1} if "logits_to_keep" in _taken(model) else {}
     for start in range(0, width, chunk):
@@ -157,7 +157,7 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
     return [row_of(cache, row, prompt, before + len(rest)) for row, (prompt, rest) in enumerate(zip(prompts, rests))]
 
 
-def joined(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
+def joined_cache(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
     """A cache of one batch, padded on the left to `length` tokens, with room for `room` more."""
     from transformers import Cache
 

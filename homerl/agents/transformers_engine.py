@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined, prefill_caches, row_of
+from homerl.agents.dialogue_cache import DialogueCache, Held, can_hold, joined_cache, prefill_caches, row_of
 from homerl.agents.policy import Sample
-from homerl.play.beside import go_on, place, settled
+from homerl.play.beside import call_when_settled, go_on, place_of_task
 from homerl.workarounds.grouped_decoding import grouped
 from homerl.workarounds.memory_errors import out_of_memory
 
@@ -70,9 +70,9 @@ class TransformersEngine:
         """Sample in the next batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sample] = loop.create_future()
-        self._waiting.append((place(), tuple(prompt), future))
+        self._waiting.append((place_of_task(), tuple(prompt), future))
         if len(self._waiting) == 1:
-            settled(self._flush)
+            call_when_settled(self._flush)
         sample: Sample = await future
         go_on()
         return sample
@@ -186,7 +186,7 @@ class TransformersEngine:
         different = list(dict.fromkeys(map(tuple, prompts)))
         begun = {prompt: self.held.find(prompt, end) for prompt in different}
         rows = dict(zip(different, prefill_caches(self.model, different, list(begun.values()), pad, self.prefill)))
-        cache = joined(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
+        cache = joined_cache(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
         return cache, begun
 
     def _hold(

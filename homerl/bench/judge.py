@@ -76,7 +76,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
     rows = list(judged_rows(results_in(folder / "results.jsonl", SCORED), folder, judge.name))
     write_rows(folder / "results.jsonl", rows)
-    scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": agreement(journal.rows(), judge.name)}
+    scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": judge_agreement(journal.rows(), judge.name)}
     write_atomic(folder / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
@@ -174,7 +174,7 @@ def apply_judgements(
     return {**row, "outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
 
 
-def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:
+def judge_agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:
     """What the judge decided, and its agreement with the rules: share, 95 % interval, kappa."""
     rows = [row for row in judgements if row["by"] == by and "verdict" in row]
     ours = [row for row in rows if row["rule"] == "undecided"]

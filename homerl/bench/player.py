@@ -20,7 +20,7 @@ RESULTS = ("score.json", "results.jsonl", "trajectories.jsonl")
 Stamp = tuple[str, int, int]
 
 
-class Player(Model):
+class PlayerRecord(Model):
     """The recipe, the state of its model's files, and the number of episodes of the suite.
 
     With `own`, the model is `model` of the recipe's folder `out`. `made` holds seed, versions and commit.
@@ -33,12 +33,12 @@ class Player(Model):
     made: dict[str, Any]
 
 
-def player_of(folder: Path) -> Player | None:
+def player_of(folder: Path) -> PlayerRecord | None:
     """The player of the results in a folder; None if they do not say."""
-    return validate(Player, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+    return validate(PlayerRecord, read_json(folder / FILE)) if (folder / FILE).is_file() else None
 
 
-def claim(folder: Path, player: Player) -> None:
+def claim(folder: Path, player: PlayerRecord) -> None:
     """Write the player's file, and remove results of any other player. Journals stay; they are named by who played."""
     before = player_of(folder)
     if before is None or before.model_copy(update={"made": player.made}) != player:
@@ -54,7 +54,7 @@ def speaks_for(folder: Path, score: Mapping[str, Any], stage: Path) -> bool:
     return player is None or (is_whole(score, player.episodes) and is_of(player, stage))
 
 
-def is_of(player: Player, stage: Path) -> bool:
+def is_of(player: PlayerRecord, stage: Path) -> bool:
     """Whether a player is a stage's model as it is now. In a copy of the folder the times of files are others."""
     parts = 3 if Path(player.recipe["out"]).resolve() == stage.resolve() else 2
     now = [stamp[:parts] for stamp in file_stamps(str(stage / "model"))]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
-from homerl.bench.judge import FILE, agreement, judged_rows
+from homerl.bench.judge import FILE, judge_agreement, judged_rows
 from homerl.bench.runner import NothingScored, why_nothing
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
@@ -48,7 +48,7 @@ def rescore(run: Path) -> str:
             key = next(key for key in row | stored if row.get(key) != stored.get(key))
             where = f"{folder / 'results.jsonl'}:{number}"
             raise InputError(f"{row['id']}: {key} is {stored.get(key)}, rescored {row.get(key)}", where, "it was edited")
-    scored = score(again, labels_in(trajectories)) | ({"judge": agreement(read_rows(folder / FILE), by)} if by else {})
+    scored = score(again, labels_in(trajectories)) | ({"judge": judge_agreement(read_rows(folder / FILE), by)} if by else {})
     if json.loads(json.dumps(scored)) != stored_score:
         raise InputError(
             "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"

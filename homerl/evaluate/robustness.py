@@ -140,10 +140,10 @@ def measured(
         to_play: dict[str, EpisodeSpecs] = {TOLD_AT_ONCE: Chosen(at_once, shown)}
         to_play |= {str(name): part for name, part in parts.items()}
         play_parts(to_play, factories, pace, out, title)
-    rows = [compared(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
+    rows = [robustness_of(out, name, {plain[index].id for index in part.indices}) for name, part in parts.items()]
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / "robustness.json", json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return table(rows, title if parts else f"{title}: no task shows a behaviour")
+    return robustness_table(rows, title if parts else f"{title}: no task shows a behaviour")
 
 
 class Chosen:
@@ -198,7 +198,7 @@ def _advance(bar: Any, task: Any, before: int, done: int, total: int) -> None:
     bar.update(task, completed=before + done)
 
 
-def compared(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
+def robustness_of(out: Path, behaviour: Behaviour, ids: Set[str]) -> Robustness:
     """The figures of one behaviour on the tasks with these ids, from the results on disk."""
     before, after = (
         [row for row in results_in(out / part / "results.jsonl") if row["id"] in ids and counts(row)]
@@ -223,7 +223,7 @@ def _play(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["id"], row.get("run", 0)
 
 
-def table(rows: Sequence[Robustness], title: str) -> Table:
+def robustness_table(rows: Sequence[Robustness], title: str) -> Table:
     """The table for the terminal."""
     names = ("tasks", "at once %", "so told %", "change", "95 %")
     found = Table("behaviour", *(Column(name, justify="right", no_wrap=True) for name in names), title=title)

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from envs.documents import write_atomic
 from homerl.flow.make import Maker
-from homerl.flow.mcts import Budget, SearchConfig, forest
+from homerl.flow.mcts import CallBudget, SearchConfig, forest
 from homerl.flow.recipe import SynthesisConfig
 from homerl.measure.intervals import SHARES, mean_interval
 from homerl.measure.search_stats import TreeStats
@@ -66,7 +66,7 @@ class Cell:
         }  # fmt: skip
 
 
-def grid(config: SynthesisConfig, budget: Budget | None, progress: Callable[[], None], keep: bool = False) -> list[Cell]:
+def grid(config: SynthesisConfig, budget: CallBudget | None, progress: Callable[[], None], keep: bool = False) -> list[Cell]:
     """Play all cells: with a `budget` for each blueprint, or, if it is None, as the paper counts.
 
     `progress` is called after each blueprint; without `keep` the trajectories are dropped, and only figures remain.
@@ -74,7 +74,7 @@ def grid(config: SynthesisConfig, budget: Budget | None, progress: Callable[[], 
     return asyncio.run(_grid(config, budget, progress, keep))
 
 
-async def _grid(config: SynthesisConfig, budget: Budget | None, progress: Callable[[], None], keep: bool) -> list[Cell]:
+async def _grid(config: SynthesisConfig, budget: CallBudget | None, progress: Callable[[], None], keep: bool) -> list[Cell]:
     makers = {cell: Maker(with_factors(config, *cell)) for cell in CELLS}
     gate = asyncio.Semaphore(config.in_flight)
 
@@ -96,7 +96,7 @@ async def _grid(config: SynthesisConfig, budget: Budget | None, progress: Callab
     return cells
 
 
-async def _played(maker: Maker, blueprint: Blueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
+async def _played(maker: Maker, blueprint: Blueprint, budget: CallBudget | None) -> tuple[list[Trajectory], TreeStats]:
     """Play one blueprint in one cell."""
     config = maker.config
     if budget is None:
@@ -111,7 +111,7 @@ def with_factors(config: SynthesisConfig, k_user: int, k_agent: int) -> Synthesi
     return config.model_copy(update={"search": search})
 
 
-def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
+def write_grid(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
     """Write `grid.json`, and a dataset for each cell. All datasets have as many dialogues as the smallest cell has."""
     even = min(cell.trajectories for cell in cells)
     write_atomic(folder / "grid.json", json.dumps([cell.figures() for cell in cells], indent=1) + "\n")
@@ -138,12 +138,12 @@ def grid_table(cells: Sequence[Cell], title: str) -> Table:
     names = ("k", "base", "explored", "total", "solved", "95 %", "calls", "messages", "calls each", "saved")
     for name in names:
         made.add_column(name, justify="right")
-    for line in lines(cells):
+    for line in grid_lines(cells):
         made.add_row(*line)
     return made
 
 
-def lines(cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
+def grid_lines(cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
     """The cells of the table, one tuple for each pair of branching factors."""
     for figures in (cell.figures() for cell in cells):
         low, high = figures["interval"]

@@ -49,7 +49,7 @@ class SearchConfig(Model):
     )
 
 
-class Budget(NamedTuple):
+class CallBudget(NamedTuple):
     """A limit on requests (`calls`) or on messages (`sampled`)."""
 
     of: Literal["calls", "sampled"]
@@ -80,7 +80,7 @@ async def forest(
     participants: Iterable[Participants],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
-    budget: Budget | None = None,
+    budget: CallBudget | None = None,
 ) -> tuple[list[Trajectory], TreeStats]:
     """Search one tree after the other, each with its own players, and return trajectories and statistics.
 

@@ -58,7 +58,7 @@ def _weight(note: Note) -> int:
     return WEIGHT.get(note.part.partition(" ")[0], 0)
 
 
-def table(imported: Imported) -> Table:
+def notes_table(imported: Imported) -> Table:
     """The notes, those of the same part and reason in one row, and all that is minor in one."""
     alike: dict[tuple[str, str], list[Note]] = defaultdict(list)
     for note in imported.notes:

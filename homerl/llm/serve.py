@@ -71,7 +71,7 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
     elif model in (models(url, key) or ()):
         yield (url,), model
     else:
-        with running(serve, model, log, key) as server, missed(server, log):
+        with running(serve, model, log, key) as server, interrupted_at_end(server, log):
             yield (url,), model
 
 
@@ -88,7 +88,7 @@ def running(serve: ServeSettings, model: str, log: Path, key: str | None = None)
 
 
 @contextmanager
-def missed(server: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
+def interrupted_at_end(server: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
     """Interrupt the block if the server ends by itself, and raise `ServerFailed` with the end of its log.
 
     It works in the main thread only, because only the main thread can be interrupted.

@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 
 @dataclass
-class Tally:
+class Spent:
     """The number of answered requests, and their tokens."""
 
     requests: int = 0
@@ -46,7 +46,7 @@ class StructuredClient:
 
     endpoint: Endpoint
     settings: EndpointSettings
-    tally: Tally = field(default_factory=Tally)
+    tally: Spent = field(default_factory=Spent)
 
     async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
         """The model's answer, parsed as `shape`.

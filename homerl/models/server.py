@@ -62,7 +62,7 @@ class Made(Given):
     @field_validator("arguments")
     @classmethod
     def _object(cls, arguments: str) -> str:
-        if not isinstance(parsed(arguments), dict):
+        if not isinstance(json_of(arguments), dict):
             raise ValueError("arguments are a JSON object, as text")
         return arguments
 
@@ -75,7 +75,7 @@ class Call(Given):
     function: Made
 
 
-class Said(Given):
+class SaidMessage(Given):
     """A message of the dialogue."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -110,7 +110,7 @@ class Tool(Given):
 class Asked(Given):
     """A request."""
 
-    messages: list[Said] = Field(min_length=1)
+    messages: list[SaidMessage] = Field(min_length=1)
     tools: list[Tool] = []
     temperature: float = Field(0.0, ge=0)
     max_tokens: int | None = Field(None, ge=1)
@@ -178,7 +178,7 @@ def parse_request(body: Mapping[str, Any]) -> Asked:
         raise BadRequest(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def parsed(text: str) -> Any:
+def json_of(text: str) -> Any:
     """The JSON of a text that is not nested too deeply; None for any other text."""
     try:
         value = json.loads(text)

@@ -4,7 +4,7 @@ Invariants:
 - The loop stands still for at most `GRACE` seconds for one message. Most code has ended by then; to wait for it keeps the
   order in which episodes go on.
 - Nothing that follows depends on which messages were slow: who takes what episodes ask at the same time (a sampler, for a
-  batch) waits until the loop is `settled`, and orders it by `place`. By then every episode has asked that asks without a
+  batch) waits (`call_when_settled`), and orders it by `place_of_task`. By then every episode has asked that asks without a
   wait for something else, also one that began because others had ended.
 """
 
@@ -68,19 +68,19 @@ async def beside(work: Callable[[], Done]) -> Done:
                 loop.call_soon(then)
 
 
-def settled(then: Callable[[], None], rounds: int = ROUNDS) -> None:
+def call_when_settled(then: Callable[[], None], rounds: int = ROUNDS) -> None:
     """Call `then` when no slow work runs beside this loop, and what follows upon it has been done."""
     loop = asyncio.get_running_loop()
     slow = _slow.get(loop)
     if slow is not None and slow.running:
-        slow.after.append(partial(settled, then))
+        slow.after.append(partial(call_when_settled, then))
     elif rounds:
-        loop.call_soon(settled, then, rounds - 1)
+        loop.call_soon(call_when_settled, then, rounds - 1)
     else:
         then()
 
 
-def place() -> tuple[int, int, int]:
+def place_of_task() -> tuple[int, int, int]:
     """The place of this task in the order of all: as tasks have gone on last; then those that have not, as their groups
     have begun.
     """

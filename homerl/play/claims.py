@@ -13,7 +13,7 @@ from homerl.play.messages import Words, words_of
 from homerl.play.trajectory import Step, Trajectory
 
 
-def spoken(step: Step) -> Words:
+def words_alone(step: Step) -> Words:
     """The words of a message without calls; calls may have words beside them that nobody hears."""
     return words_of({} if step.message.get("tool_calls") else step.message)
 
@@ -24,7 +24,7 @@ def unmet(step: Step) -> bool:
 
 
 def false_claims(
-    trajectory: Trajectory, words: Callable[[Step], Words] = spoken, is_open: Callable[[Step], bool] = unmet
+    trajectory: Trajectory, words: Callable[[Step], Words] = words_alone, is_open: Callable[[Step], bool] = unmet
 ) -> int:
     """The number of false claims. `is_open` tells whether something of a step's wish is not done in the home after it.
 

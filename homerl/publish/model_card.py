@@ -19,7 +19,7 @@ from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
 from homerl.play.metrics.registry import METRICS
 from homerl.publish.private import shareable
-from homerl.publish.stages import beside, data_folder, lineage, mapping_of, played_by, read_recipe, source_of
+from homerl.publish.stages import data_folder, lineage, mapping_of, played_by, read_recipe, source_of, stage_files
 from homerl.publish.talk import talk_terms
 from homerl.train.credit.registry import modes
 from homerl.train.named import BASES
@@ -108,7 +108,7 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _provenance(stage: Path) -> dict[str, Any]:
-    said = next((mapping_of(read_json(path)) for path in beside(stage, "run.json")), {})
+    said = next((mapping_of(read_json(path)) for path in stage_files(stage, "run.json")), {})
     return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 

@@ -35,7 +35,7 @@ def played_by(stage: Path) -> dict[str, Any]:
 
 def read_recipe(stage: Path) -> dict[str, Any]:
     """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
-    recipes = (own_recipe(path) for path in beside(stage, "recipe.yaml"))
+    recipes = (own_recipe(path) for path in stage_files(stage, "recipe.yaml"))
     return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
 
 
@@ -70,11 +70,11 @@ def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     if source := recipe.get("data"):
         moved = stage.parent / Path(source).name
         return moved if _lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
-    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in beside(stage, "recipe.yaml"))
+    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, "recipe.yaml"))
     return stage.parent / "synth" if flywheel else None
 
 
-def beside(stage: Path, name: str) -> list[Path]:
+def stage_files(stage: Path, name: str) -> list[Path]:
     """The files of this name of a stage, then of the flywheel that it belongs to."""
     places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
     return [path for path in places if path.is_file()]

@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import Progress, TaskID
 
 from homerl.bench.instances import Instances
-from homerl.bench.player import Player, claim, file_stamps
+from homerl.bench.player import PlayerRecord, claim, file_stamps
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
 from homerl.bench.runner import WAVE, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.play.episode import EpisodeLimits
@@ -110,9 +110,9 @@ def identity(recipe: BenchRecipe) -> str:
     return json.dumps([told, stamps, sampling, recipe.seed])
 
 
-def player(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> Player:
+def player(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> PlayerRecord:
     """What is written of who plays a suite of so many episodes."""
     model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
     own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
     files = tuple(file_stamps(_model(recipe)[1])) if recipe.model else ()
-    return Player(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)
+    return PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

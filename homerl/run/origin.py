@@ -20,9 +20,9 @@ from homerl.bench.recipe import BenchRecipe
 from homerl.recipe.base import Base
 from homerl.recipe.place import FILES, leaves
 from homerl.run.children import stage_recipe_path
-from homerl.run.products import Stage, all_scored, comparable, kept, lost, made_by
+from homerl.run.products import Stage, all_scored, comparable, count_trajectories, lost, made_by
 from homerl.run.starting import FLAG
-from homerl.run.whole import same
+from homerl.run.whole import equal_files
 from homerl.terminal.console import say
 from homerl.worlds.contract import EXPERT
 
@@ -35,7 +35,7 @@ def take(recipe: Base, found: Sequence[Stage], run: Path) -> None:
     if run.resolve() == recipe.out.resolve():
         raise InputError("a run cannot start at itself", FLAG, "choose another --out")
     for file in (recipe.out / FILES).glob("*"):
-        if (theirs := run / FILES / file.name).exists() and not same(file, theirs):
+        if (theirs := run / FILES / file.name).exists() and not equal_files(file, theirs):
             raise InputError(f"this is not the file of the run in {run}", str(file), f"leave out {FLAG}, or name that one")
     of = {name: [one for one in found if Path(one[0]["out"]).name == name] for name in ("synth", "sft", "untrained", EXPERT)}
     chain = [*takewhile(lambda name: _fits(*of[name][0], run / name), ("synth", "sft", "untrained"))]
@@ -54,7 +54,7 @@ def _fits(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     if not path.is_file() or not made.exists() or not made_by(read_yaml(path).data, stage):
         return False
     if stage["run"] == "synth":
-        return bool(kept(made)) and not lost(made)
+        return bool(count_trajectories(made)) and not lost(made)
     return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage | {"out": str(theirs)}))
 
 

@@ -35,7 +35,7 @@ def unfinished(found: Sequence[Stage]) -> list[Stage]:
     """
     todo: list[Stage] = []
     for stage, product in found:
-        before = next((before for before, _ in todo if reads(stage, before)), None)
+        before = next((before for before, _ in todo if reads_from(stage, before)), None)
         if before and (made := next((path for path in traces(stage, product) if path.exists()), None)):
             raise InputError(
                 f"{made} was made from what is to be made again",
@@ -62,7 +62,7 @@ def is_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] = ()) -
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     if stage["run"] == "synth":
         used = any(stage_recipe_path(later).exists() for later in downstream(stage, found))
-        return bool(kept(product)) and (used or not lost(product))  # earlier versions trained on what was there
+        return bool(count_trajectories(product)) and (used or not lost(product))  # earlier ones trained on what was there
     return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage))
 
 
@@ -83,7 +83,7 @@ class Incomplete(Stopped):
     code = 4
 
 
-def kept(stats: Path) -> int:
+def count_trajectories(stats: Path) -> int:
     """The number of trajectories of a synthesis."""
     return int(read_json(stats).data.get("trajectories", 0))
 
@@ -93,7 +93,7 @@ def lost(stats: Path) -> int:
     return int(read_json(stats).data.get("outcomes", {}).get(Outcome.INFRA_ERROR, 0))
 
 
-def reads(stage: dict[str, Any], before: dict[str, Any]) -> bool:
+def reads_from(stage: dict[str, Any], before: dict[str, Any]) -> bool:
     """Whether a stage uses the data or the model of an earlier one."""
     if before["run"] == "bench":
         return False
@@ -105,7 +105,7 @@ def downstream(stage: dict[str, Any], found: Sequence[Stage]) -> list[dict[str, 
     """The stages that use what a stage makes, or what these make from it."""
     reached = [stage]
     for other, _ in found:
-        if any(reads(other, one) for one in reached):
+        if any(reads_from(other, one) for one in reached):
             reached.append(other)
     return reached[1:]
 

@@ -68,7 +68,7 @@ class _Shelf:
         return (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
 
     def _copy(self, source: Path, copy: Path) -> None:
-        if copy.exists() and not same(source, copy):
+        if copy.exists() and not equal_files(source, copy):
             remedy = f"put back what it was ({copy}), or choose another --out"
             raise InputError(f"the run in {self.folder.parent} began with another content", str(source), remedy)
         with naming(copy):
@@ -79,7 +79,7 @@ class _Shelf:
                 shutil.copy2(source, copy)
 
 
-def same(one: Path, other: Path) -> bool:
+def equal_files(one: Path, other: Path) -> bool:
     """Whether two files, or all files of two folders, are equal."""
     if one.is_dir() != other.is_dir():
         return False

@@ -53,7 +53,7 @@ class Counted:
     token: TokenBytes
 
 
-def counted(config: Mapping[str, Any], settings: ModelSettings, fused: bool, device: str, longest: int) -> Counted:
+def count_model(config: Mapping[str, Any], settings: ModelSettings, fused: bool, device: str, longest: int) -> Counted:
     """The count of a model with this configuration (its `config.json`), trained as the settings say.
 
     It trains on a `device` ("cpu" or "cuda"), with sequences of at most `longest` tokens, and with Liger's kernels if

@@ -161,11 +161,11 @@ def count_of(recipe: TrainingRecipe, longest: int, model: ModelSettings | None =
 
     Compiled layers keep about what Liger's do, so they are counted as these, or as plain layers if Liger is not installed.
     """
-    from homerl.train.activations import counted
+    from homerl.train.activations import count_model
 
     model = model or recipe.model
     device, fused = "cpu" if recipe.cpu else "cuda", has_liger(recipe) or (liger_installed() and compiles(recipe))
-    return counted(config_of(model), model, fused, device, longest)
+    return count_model(config_of(model), model, fused, device, longest)
 
 
 def has_liger(recipe: TrainingRecipe) -> bool:

@@ -32,7 +32,7 @@ def _lower(named: Any) -> Any:
     return named.lower() if isinstance(named, str) else named
 
 
-class Said(Model, extra="ignore"):
+class DialogueMessage(Model, extra="ignore"):
     """One message; `behaviours` are labels, if somebody labelled it."""
 
     role: Annotated[str, BeforeValidator(_lower)] = Field(validation_alias=AliasChoices("role", "speaker"))
@@ -44,7 +44,7 @@ class SpokenDialogue(Model, extra="ignore"):
     """One dialogue."""
 
     language: str = "en"
-    messages: tuple[Said, ...] = Field(min_length=1, validation_alias=AliasChoices("messages", "utterances"))
+    messages: tuple[DialogueMessage, ...] = Field(min_length=1, validation_alias=AliasChoices("messages", "utterances"))
 
 
 def read_dialogues(source: str) -> list[SpokenDialogue]:

@@ -46,7 +46,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Share:
+class SuccessShare:
     """A share of successes, with its 95 % interval, over `n` tasks."""
 
     n: int
@@ -60,8 +60,8 @@ class Line:
 
     suite: str
     model: str
-    first: Share
-    second: Share
+    first: SuccessShare
+    second: SuccessShare
     n: int
     gain: float
     interval: tuple[float, float]
@@ -157,14 +157,14 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
             gain = paired_difference(*rows)
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             low, high = gain["interval"]
-            one_share, other_share = (Share(**success_of([row for row in part if counts(row)])) for part in rows)
+            one_share, other_share = (SuccessShare(**success_of([row for row in part if counts(row)])) for part in rows)
             yield Line(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
 
 
 # What is shown
 
 
-def shown(found: Comparison) -> Group:
+def comparison_view(found: Comparison) -> Group:
     """The sentence and the tables for the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("suite\nmodel")
@@ -189,7 +189,7 @@ def shown(found: Comparison) -> Group:
     return Group(*parts)
 
 
-def _cell(share: Share) -> str:
+def _cell(share: SuccessShare) -> str:
     low, high = (f"{100 * bound:.1f}" for bound in share.interval)
     return f"{percent(share.success)}\n{low}–{high}"
 

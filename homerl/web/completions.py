@@ -30,7 +30,7 @@ def completion(model: str, message: Said, stream: bool, tokens: tuple[int, int] 
     return JSONResponse(_head("chat.completion", model) | {"choices": [choice], "usage": usage})
 
 
-def spoken(model: str, texts: AsyncIterator[str]) -> Response:
+def streamed_completion(model: str, texts: AsyncIterator[str]) -> Response:
     """A completion whose words come one part after the other."""
     return StreamingResponse(_deltas(model, _words(texts), "stop"), media_type="text/event-stream")
 

@@ -35,7 +35,7 @@ from long_task import EPOCHS, LIMITS, Demonstrator, hushed, make, make_sft, sft_
 from rich.console import Console
 
 from envs.documents import write_atomic
-from homerl.flow.mcts import Budget, Participants, SearchConfig, forest
+from homerl.flow.mcts import CallBudget, Participants, SearchConfig, forest
 from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -98,7 +98,7 @@ async def dialogues(blueprint: Blueprint, name: str, calls: int, seed: int) -> l
     if factors := FACTORS.get(name):
         players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
         config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
-        return (await forest(blueprint, players, config, LIMITS, Budget("calls", calls)))[0]
+        return (await forest(blueprint, players, config, LIMITS, CallBudget("calls", calls)))[0]
     kept: list[Trajectory] = []
     while sum(map(_calls, kept)) < calls:
         number = seed + len(kept)

@@ -6,8 +6,8 @@ import random
 import pytest
 from command import homerl
 
-from homerl.flow.grid import CELLS, balanced_rows, grid, grid_table, write
-from homerl.flow.mcts import Budget
+from homerl.flow.grid import CELLS, balanced_rows, grid, grid_table, write_grid
+from homerl.flow.mcts import CallBudget
 from homerl.flow.recipe import SynthesisConfig
 from homerl.llm.settings import UserSettings
 from homerl.play.course import Behaviours
@@ -44,18 +44,18 @@ def test_people_tell_their_wishes_as_in_a_synthesis():
 
 @pytest.mark.parametrize("of", ["calls", "sampled"])
 def test_a_budget_is_spent_and_hardly_more(of):
-    for cell in grid(CONFIG, Budget(of, 10), lambda: None):
+    for cell in grid(CONFIG, CallBudget(of, 10), lambda: None):
         spent = cell.figures()[of] / CONFIG.blueprints
         assert 10 <= spent < 10 + 3 * CONFIG.limits.steps
 
 
 def test_linear_sampling_makes_new_dialogues_until_the_budget_is_spent():
-    few, many = (grid(CONFIG, Budget("calls", most), lambda: None)[0].figures() for most in (2, 20))
+    few, many = (grid(CONFIG, CallBudget("calls", most), lambda: None)[0].figures() for most in (2, 20))
     assert many["trajectories"] > few["trajectories"] and many["success"] >= few["success"]
 
 
 def test_every_cell_s_dataset_has_as_many_dialogues_as_the_smallest(trees, tmp_path):
-    write(trees, tmp_path)
+    write_grid(trees, tmp_path)
     assert len(json.loads((tmp_path / "grid.json").read_text())) == len(CELLS)
     sizes = {path.parent.name: list(read_rows(path)) for path in tmp_path.glob("*/trajectories.jsonl")}
     assert sizes.keys() == {"1-1", "3-1", "1-3", "3-3"}

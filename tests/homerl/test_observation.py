@@ -13,7 +13,7 @@ from envs.messages import tool_call
 from homerl.agents.policy import PolicyAgent, Sample
 from homerl.bench.runner import EpisodeSpec, ParticipantFactories, run_suite
 from homerl.flow.mcts import SearchConfig, search
-from homerl.llm.structured import Tally
+from homerl.llm.structured import Spent
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.observation import Observation
@@ -128,7 +128,7 @@ def test_a_role_play_hands_a_policy_its_observation(task):
     household, agent = make_blueprint(task, "train", 3), Spy()
 
     class Model:
-        tally = Tally()
+        tally = Spent()
 
         async def ask(self, system, text, shape, seed, temperature=None):
             said = {"say": "Turn it on.", "stop": "Which" in text, "keep": False, "fault": "none"}

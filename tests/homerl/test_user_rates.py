@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from envs.documents import InputError
 from homerl.bench.suites import read_suite, write_suite
 from homerl.cli.app import app
-from homerl.evaluate.robustness import TOLD_AT_ONCE, Chosen, compared, run_robustness
+from homerl.evaluate.robustness import TOLD_AT_ONCE, Chosen, robustness_of, run_robustness
 from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.course import BEHAVIOURS
 from homerl.play.trajectory import read_rows, write_rows
@@ -250,7 +250,7 @@ def test_a_task_that_a_server_spoiled_in_one_of_two_parts_is_in_neither_figure(t
 
     for part, successes in ((TOLD_AT_ONCE, "++--+"), ("disclosure", "+--??")):
         write_rows(tmp_path / part / "results.jsonl", rows(successes))
-    found = compared(tmp_path, "disclosure", {str(id) for id in range(5)})
+    found = robustness_of(tmp_path, "disclosure", {str(id) for id in range(5)})
     assert (found.n, found.at_once, found.success) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert found.change == pytest.approx(found.success - found.at_once)
 

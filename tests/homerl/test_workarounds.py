@@ -113,10 +113,10 @@ def test_vllm_options(monkeypatch):
     assert "hf_overrides" not in inspect.signature(vllm_generation.VLLMGeneration).parameters, GO + "TRL passes it on"
     monkeypatch.setattr(vllm_generation, "LLM", lambda **options: options, raising=False)
     plain = vllm_generation.LLM
-    with vllm_options.given({"hf_overrides": {"head_dtype": "float32"}}):
+    with vllm_options.with_options({"hf_overrides": {"head_dtype": "float32"}}):
         assert vllm_generation.LLM(seed=1) == {"seed": 1, "hf_overrides": {"head_dtype": "float32"}}
     assert vllm_generation.LLM is plain
-    with vllm_options.given({}):
+    with vllm_options.with_options({}):
         assert vllm_generation.LLM is plain
 
 

@@ -21,11 +21,11 @@ def compare(
     """Compare two runs: which is better and by how much, where their recipes differ, and their curves in one page."""
     from envs.documents import ready_to_write
     from homerl.view.compare import compare as compared
-    from homerl.view.compare import shown, write_comparison
+    from homerl.view.compare import comparison_view, write_comparison
 
     ready_to_write(out)
     found = compared(run_a, run_b)
-    console.print(shown(found))
+    console.print(comparison_view(found))
     console.print(f"page: {write_comparison(found, out)}")
 
 

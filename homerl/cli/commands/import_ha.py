@@ -22,14 +22,14 @@ def import_ha(
 ) -> None:
     """Import a home from Home Assistant. What was not understood is listed, and the rest works."""
     from homerl.homeassistant.command import import_ha
-    from homerl.homeassistant.report import report_path, table
+    from homerl.homeassistant.report import notes_table, report_path
 
     imported = import_ha(source, out, token_env, everything, save)
     plan, rules = imported.home.plan, imported.home.rules
     held = counted(len(plan.rooms), "room"), counted(len(plan.devices), "device"), counted(len(rules), "automation")
     console.print(f"{out}: {', '.join(held)}")
     if imported.notes:
-        console.print(table(imported))
+        console.print(notes_table(imported))
         parts = len(imported.notes)
         was = "was" if parts == 1 else "were"
         console.print(f"{report_path(out)}: {counted(parts, 'part')} {was} not understood", soft_wrap=True)

@@ -22,8 +22,8 @@ def synth_grid(
     out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
 ) -> None:
     """Compare branching factors (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
-    from homerl.flow.grid import grid, grid_table, write
-    from homerl.flow.mcts import Budget
+    from homerl.flow.grid import grid, grid_table, write_grid
+    from homerl.flow.mcts import CallBudget
     from homerl.flow.recipe import SynthRecipe
     from homerl.processes.locks import folder_lock
     from homerl.run.recipe import FlywheelRecipe, load_recipe
@@ -32,7 +32,7 @@ def synth_grid(
     loaded = load_recipe(recipe, context.args)
     if not isinstance(loaded, SynthRecipe | FlywheelRecipe):
         raise InputError(f"`run: {loaded.run}` searches for nothing", recipe, "name a recipe of `run: synth`")
-    budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
+    budgets = [CallBudget("calls", most) for most in calls or ()] + [CallBudget("sampled", most) for most in sampled or ()]
     with folder_lock(out) if out else nullcontext():  # before anything is played, since the folder may be no place to write
         for budget in (None, *budgets):
             title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
@@ -41,7 +41,7 @@ def synth_grid(
                 cells = grid(loaded.synth, budget, partial(bar.advance, task), keep=out is not None)
             console.print(grid_table(cells, title))
             if out:
-                write(cells, out / title.replace(" ", "-"), loaded.seed)
+                write_grid(cells, out / title.replace(" ", "-"), loaded.seed)
 
 
 COMMAND = Command(

@@ -27,7 +27,7 @@ SHRINKAGE = 4.0  # κ, in visits
 
 
 @dataclass
-class Tally:
+class ReturnSum:
     """A sum of returns and their number, over all rollouts and by rollout."""
 
     total: float = 0.0
@@ -51,8 +51,8 @@ class Values:
 
     def __init__(self, group: Group, shrinkage: float = SHRINKAGE) -> None:
         self.shrinkage = shrinkage
-        self.states: dict[str, Tally] = defaultdict(Tally)
-        self.indices: dict[int, Tally] = defaultdict(Tally)
+        self.states: dict[str, ReturnSum] = defaultdict(ReturnSum)
+        self.indices: dict[int, ReturnSum] = defaultdict(ReturnSum)
         for i, played in enumerate(group):
             for t, (state, value) in enumerate(zip(_states(played), returns_to_go(played.rewards), strict=True)):
                 self.states[state].add(i, value)

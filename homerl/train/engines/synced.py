@@ -135,7 +135,7 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
             finally:
                 deque(self.unsent, maxlen=0)  # what a server did not take: the other ranks gather it all the same
 
-    with vllm_options.given(vllm), _named_by_its_base(trainer.model):
+    with vllm_options.with_options(vllm), _named_by_its_base(trainer.model):
         return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
 
 

@@ -15,7 +15,7 @@ from envs.homeenv.values.audit import Refused
 from homerl.homeassistant.generic import Note, identifier
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
-from homerl.homeassistant.report import report, table
+from homerl.homeassistant.report import notes_table, report
 from tests.homerl.homeassistant.replay import listing
 
 
@@ -167,7 +167,7 @@ def test_the_report_counts_and_lists(imported: Imported) -> None:
     told = report(imported)
     assert told["rooms"] == 13 and told["devices"]["light"] == 6
     assert len(told["not_understood"]) + len(told["minor"]) == len(imported.notes)
-    assert 0 < table(imported).row_count <= 22
+    assert 0 < notes_table(imported).row_count <= 22
 
 
 ARMS, DISARMS = "alarm_control_panel.alarm_arm_home", "alarm_control_panel.alarm_disarm"
@@ -207,7 +207,7 @@ def test_what_matters_is_told_first_and_what_is_minor_in_one_row() -> None:
         Note("siren.roof", "attributes and services", "only its state is told here"),
     ]
     imported = replace(import_home(listing()), notes=(*lamps, *other))
-    shown = table(imported)
+    shown = notes_table(imported)
     what, why, which = ([*column.cells] for column in shown.columns)
     assert what == ["attributes and services", "automation", "service camera.record", "minor"]
     assert why[-1].startswith("381 details") and which[-1] == "color_mode 380, last_triggered 1"

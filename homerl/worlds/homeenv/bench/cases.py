@@ -14,7 +14,7 @@ from envs.homeenv.toolsets import TOOLSETS
 from homerl.language.answers import Answer, read_answer
 from homerl.language.moments import DAYS
 from homerl.play.claims import false_claims as count_false_claims
-from homerl.play.claims import spoken
+from homerl.play.claims import words_alone
 from homerl.play.messages import Words, words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
@@ -83,7 +83,7 @@ def false_claims(trajectory: Trajectory) -> int:
         in_full = len(told) >= len(course) + bool(course and intent.get("aside"))
         return in_full and not wanted[intent["id"]] <= {*facts.met}
 
-    return count_false_claims(trajectory, spoken_in_json if one_answer else spoken, is_open)
+    return count_false_claims(trajectory, spoken_in_json if one_answer else words_alone, is_open)
 
 
 def spoken_in_json(step: Step) -> Words:

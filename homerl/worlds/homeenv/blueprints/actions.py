@@ -59,7 +59,7 @@ class DeviceAction:
     @property
     def type(self) -> ValueType | None:
         """The type of the spoken argument, or None if the call gives none."""
-        return None if self.path in self.device.spec.switches else given(self._service, self.value)
+        return None if self.path in self.device.spec.switches else given_argument(self._service, self.value)
 
     @property
     def asked(self) -> str:
@@ -106,7 +106,7 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
     if switched := [name for name, (service, _) in device.spec.switches.items() if service == path]:
         return enact(home, device, rng.choice(switched))
     service = device.spec.service_index[path].service
-    argument = spoken(service)
+    argument = spoken_argument(service)
     if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
         return None
     if argument is None or (not argument.required and rng.random() < 0.5):
@@ -178,9 +178,9 @@ def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
         if (called, (switched,)) == (call.service, call.args):
             return path, None, None
     service = device.spec.service_index[call.service].service
-    argument = spoken(service)
+    argument = spoken_argument(service)
     value = next(iter(call.args[service.arguments.index(argument) :]), None) if argument else None
-    return call.service, value, given(service, value)
+    return call.service, value, given_argument(service, value)
 
 
 def can(device: Device, path: str) -> bool:
@@ -188,16 +188,16 @@ def can(device: Device, path: str) -> bool:
     return path in device.spec.service_index or path in device.spec.switches
 
 
-def spoken(service: Service) -> Argument | None:
+def spoken_argument(service: Service) -> Argument | None:
     """The argument whose value people name: the required one, or one of `NAMED`."""
     required = (one for one in service.arguments if one.required)
     named = (one for one in service.arguments if one.name == NAMED.get(service.name))
     return next(required, next(named, None))
 
 
-def given(service: Service, value: Any) -> Argument | None:
+def given_argument(service: Service, value: Any) -> Argument | None:
     """The spoken argument if a call gives it: not if it may be left out and there is no value."""
-    argument = spoken(service)
+    argument = spoken_argument(service)
     return argument if argument is not None and (argument.required or value is not None) else None
 
 
@@ -208,7 +208,7 @@ def asked_for(service: str, argument: ValueType | None) -> str:
 
 def _arguments_of(service: Service, value: Any) -> tuple[Any, ...]:
     """The arguments of a call, by position: None for those before the spoken one."""
-    argument = given(service, value)
+    argument = given_argument(service, value)
     return () if argument is None else (*(None for _ in service.arguments[: service.arguments.index(argument)]), value)
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from envs.documents import InputError
 from envs.messages import Message, text_message
 from homerl.web.address import Address
-from homerl.web.completions import completion, models, spoken
+from homerl.web.completions import completion, models, streamed_completion
 from homerl.web.door import BadRequest, admit, body_of, refused
 from homerl.worlds.homeenv.serving.care import care_of
 from homerl.worlds.homeenv.serving.caretaker import Caretaker
@@ -68,7 +68,7 @@ class Endpoint:
             "gone": request.is_disconnected, "care": care_of(body), "area": area_told(told), "speaker": speaker,
         }  # fmt: skip
         if body.get("stream"):
-            return spoken(self.caretaker.name, self._parts(dialogue, asked))
+            return streamed_completion(self.caretaker.name, self._parts(dialogue, asked))
         return completion(self.caretaker.name, text_message(await self.caretaker.answer(dialogue, **asked)), False)
 
     async def _parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:

@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from envs.documents import InputError
-from homerl.train.activations import counted
+from homerl.train.activations import count_model
 from homerl.train.adapted import peft_config
 from homerl.train.model import LoraSettings, ModelSettings
 from homerl.train.optimizers.owned import match_adapter
@@ -73,7 +73,7 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.parametrize(("family", "settings"), pairs())
 def test_the_count_is_what_a_forward_pass_keeps(family, settings):
     config, model = config_of(family), real(config_of(family), SETTINGS[settings])
-    found = counted(config, SETTINGS[settings], False, "cpu", TOKENS)
+    found = count_model(config, SETTINGS[settings], False, "cpu", TOKENS)
     assert held(model) == pytest.approx(found.token.kept, rel=0.05)
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.disable_input_require_grads()  # else peft keeps the embeddings, once more
@@ -81,13 +81,13 @@ def test_the_count_is_what_a_forward_pass_keeps(family, settings):
 
 
 def megabytes(settings: ModelSettings, fused: bool) -> float:
-    return round(counted(QWEN3_8B, settings, fused, "cuda", 8192).token.kept / 1e6, 2)
+    return round(count_model(QWEN3_8B, settings, fused, "cuda", 8192).token.kept / 1e6, 2)
 
 
 def test_an_8b_model_keeps_so_much_of_a_token():
     assert (megabytes(FULL, False), megabytes(LORA, False)) == (7.79, 6.82)
-    assert counted(QWEN3_8B, LORA, False, "cuda", 8192).trained == 87_293_952
-    assert counted(QWEN3_8B, LORA, False, "cuda", 8192).parameters == 8_190_735_360
+    assert count_model(QWEN3_8B, LORA, False, "cuda", 8192).trained == 87_293_952
+    assert count_model(QWEN3_8B, LORA, False, "cuda", 8192).parameters == 8_190_735_360
 
 
 def test_fused_kernels_keep_less_and_are_gone_after_the_count():
@@ -103,19 +103,19 @@ def test_fused_kernels_keep_less_and_are_gone_after_the_count():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fused_kernels_are_counted_in_every_family(family):
     pytest.importorskip("liger_kernel")
-    fused, plain = (counted(config_of(family), SETTINGS["lora, bfloat16"], how, "cuda", TOKENS) for how in (True, False))
+    fused, plain = (count_model(config_of(family), SETTINGS["lora, bfloat16"], how, "cuda", TOKENS) for how in (True, False))
     assert fused.token.kept < plain.token.kept or family in {"lfm2", "granitemoehybrid"}, "Liger knows no such family"
 
 
 def test_a_model_whose_code_looks_at_values_is_counted_as_a_qwen3_of_its_sizes():
     config = config_of("llama") | {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}
-    found, like = (counted(one, SETTINGS["lora"], False, "cpu", TOKENS) for one in (config, of_config(config).config))
+    found, like = (count_model(one, SETTINGS["lora"], False, "cpu", TOKENS) for one in (config, of_config(config).config))
     assert found.token == like.token and found.parameters < like.parameters, "norms of queries and keys are Qwen3's"
 
 
 def test_what_cannot_be_made_is_refused():
     with pytest.raises(InputError, match=r"model\.name: transformers makes no language model of its configuration"):
-        counted({"model_type": "perhaps"}, SETTINGS["all"], False, "cpu", TOKENS)
+        count_model({"model_type": "perhaps"}, SETTINGS["all"], False, "cpu", TOKENS)
     adapter = ModelSettings(name="some", lora=LoraSettings(target_modules=("no_such",)))
     with pytest.raises(InputError, match=r"model\.lora\.target_modules: .*no_such"):
-        counted(config_of("llama"), adapter, False, "cpu", TOKENS)
+        count_model(config_of("llama"), adapter, False, "cpu", TOKENS)

@@ -17,7 +17,7 @@ from envs.homeenv.devices.interface import Service
 from envs.homeenv.home import Home
 from envs.homeenv.values.audit import Refused
 from envs.homeenv.values.types import ValueType
-from homerl.worlds.homeenv.blueprints.actions import NAMED, DeviceAction, enact, literal, spoken
+from homerl.worlds.homeenv.blueprints.actions import NAMED, DeviceAction, enact, literal, spoken_argument
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
 from homerl.worlds.homeenv.language.meaning import Target, spoken_step
@@ -138,7 +138,7 @@ def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | Non
 
 def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> Dial | None:
     """What a service of Home Assistant sets by the value that people name, if the entity is on and shows it."""
-    argument = spoken(service) if service.name in SETTING else None
+    argument = spoken_argument(service) if service.name in SETTING else None
     attribute = argument.name.removesuffix("_pct") if argument else ""
     if argument is None or attribute not in FELT or attribute not in device.spec.attribute_index:
         return None

@@ -16,7 +16,16 @@ from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import Room
 from envs.homeenv.home import Home
 from envs.homeenv.plan.conditions import compile_condition
-from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, after, asked_for, can, enact, given, spoken_call
+from homerl.worlds.homeenv.blueprints.actions import (
+    DeviceAction,
+    actions,
+    after,
+    asked_for,
+    can,
+    enact,
+    given_argument,
+    spoken_call,
+)
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import as_it_was, can_be_told, changed, restore
@@ -180,7 +189,7 @@ def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> Dev
     if not can(device, path):
         return None
     compiled = device.spec.service_index.get(path)
-    if compiled is not None and (given(compiled.service, action.value) is None) != (action.value is None):
+    if compiled is not None and (given_argument(compiled.service, action.value) is None) != (action.value is None):
         return None
     return enact(home, device, path, action.value)
 
