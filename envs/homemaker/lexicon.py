@@ -75,7 +75,8 @@ class Lexicon(Model):
 
     @model_validator(mode="after")
     def _halves_share_no_alias(self) -> Lexicon:
-        for half, other in (("train", "heldout"), ("heldout", "train")):
+        halves: tuple[Half, Half] = ("train", "heldout")
+        for half, other in (halves, halves[::-1]):
             if shared := self._words(half, aliases=True) & (self._words(other) | self._words(other, aliases=True)):
                 raise ValueError(f"the half {half} has the alias '{min(shared)}', which is of the half {other}")
         return self

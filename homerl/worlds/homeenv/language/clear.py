@@ -39,7 +39,8 @@ def called(thing: Device | Room, home: Home, by_alias: float) -> str:
     if not by_alias or not (aliases := aliases_of(thing, home)):
         return thing.name
     rng = random.Random(f"called {home.clock} {_id(thing)}")  # homes of other tasks have other clocks
-    others = [one for one in (*home.plan.rooms, *home.plan.devices) if _id(one) != _id(thing)]
+    things: tuple[Device | Room, ...] = (*home.plan.rooms, *home.plan.devices)
+    others = [one for one in things if _id(one) != _id(thing)]
     taken = {name.casefold() for one in others for name in (one.name, *aliases_of(one, home))}
     free = [alias for alias in aliases if alias.casefold() not in taken]
     return rng.choice(free) if free and rng.random() < by_alias else thing.name

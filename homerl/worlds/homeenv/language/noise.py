@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.rooms import Room
 from envs.homeenv.values.types import ValueType
 from homerl.language.grammar import WIDE
 from homerl.worlds.homeenv.language.meaning import spoken_step
@@ -120,7 +121,7 @@ def _places(phrase: str, text: str) -> list[int]:
 
 def _named(text: str, speaker: Speaker) -> set[str]:
     """The names of the home's rooms and devices in a text."""
-    things = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
+    things: tuple[Device | Room, ...] = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
     names = {name for thing in things for name in (thing.name, speaker.called(thing))}
     return {name for name in names if _places(name, text)}
 

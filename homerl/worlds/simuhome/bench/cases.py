@@ -3,7 +3,7 @@
 The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rules. In feasible episodes: EP environment
 perception, II intent inference, DC device control, AP action planning, TR temporal reasoning. In infeasible episodes:
 CM, the agent notices the contradiction but handles it wrongly, and CB, it does not notice it. The class LJ, an error of
-the judge, cannot be decided by a rule; `judge.agreement` measures it.
+the judge, cannot be decided by a rule; `judge_agreement` measures it.
 
 Invariant: all functions are pure functions of a trajectory.
 """
