@@ -214,7 +214,7 @@ def test_a_model_that_rlve_starts_from_has_learnt_the_tools_and_the_wishes_of_it
     assert {"rlve_full", "rlve_aligned", "rlve_long", "rlve_8b_lora"} <= started
 
 
-OF_OWN_HOMES = ("home_assistant", "own_home")  # which are not shipped
+OF_OWN_HOMES = ("home_assistant", "own_home", "smollm2_own")  # which are not shipped
 WITH_SUITES = [path for path in RECIPES if "suites:" in path.read_text("utf-8") and path.stem not in OF_OWN_HOMES]
 
 

@@ -17,10 +17,10 @@ from tests.homerl.intents import expert_plays, idle_plays
 TASKS, ASKED = 15, 150
 
 
-@pytest.mark.parametrize("toolset", ["homeflow", "smh"])
+@pytest.mark.parametrize("toolset", ["homeflow", "smh", "assist"])
 def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: Path) -> None:
     save_home(import_home(listing()).home, tmp_path / "home.json")
-    recipe = BlueprintRecipe(home=HomeRecipe(files=(str(tmp_path / "home.json"),)), toolset=toolset)
+    recipe = BlueprintRecipe(home=HomeRecipe(files=(str(tmp_path / "home.json"),)), toolset=toolset, by_alias=0.5)
     tasks = [make_blueprint(recipe, "train", seed) for seed in range(TASKS)]
     assert [expert_plays(task) for task in tasks] == [Outcome.SUCCESS] * TASKS
     assert sum(idle_plays(task) is Outcome.SUCCESS for task in tasks) <= 1  # nearly every task asks for something
