@@ -121,7 +121,7 @@ async def test_speech_begins_before_the_last_word(hass: HomeAssistant, agent: St
 
 async def test_a_reply_that_breaks_off_is_told(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:
     agent.breaks = True
-    assert "broke off" in speech(await says(hass, "How is it outside?"))
+    assert "The agent broke off." in speech(await says(hass, "How is it outside?"))
 
 
 async def test_timers_of_a_satellite_are_home_assistants(
@@ -150,7 +150,7 @@ async def test_what_the_agent_does_not_say_is_told(hass: HomeAssistant, agent: S
     assert agent.server is not None
     await agent.server.close()
     result = await says(hass, "Turn on the lamp.")
-    assert "does not answer" in speech(result) and result.response.error_code == "failed_to_handle"
+    assert speech(result) == "The agent does not answer." and result.response.error_code == "failed_to_handle"
 
 
 async def test_the_options_make_the_agent_more_careful(hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry) -> None:

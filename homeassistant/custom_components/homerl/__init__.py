@@ -24,9 +24,9 @@ async def async_setup_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> b
     try:
         await agent.name()
     except KeyRefused as error:
-        raise ConfigEntryAuthFailed(str(error)) from error
+        raise ConfigEntryAuthFailed(f"{agent.url}: {error}") from error
     except AgentError as error:
-        raise ConfigEntryNotReady(str(error)) from error
+        raise ConfigEntryNotReady(f"{agent.url}: {error}") from error
     entry.runtime_data = agent
     await hass.config_entries.async_forward_entry_setups(entry, PLATFORMS)
     return True

@@ -16,7 +16,7 @@ PATIENCE = aiohttp.ClientTimeout(total=90)  # seconds; the agent itself gives a 
 
 
 class AgentError(HomeAssistantError):
-    """The agent did not answer."""
+    """The agent did not answer. The words may be heard, so no address is in them."""
 
 
 class KeyRefused(AgentError):
@@ -56,7 +56,7 @@ class Agent:
                     return
                 if told and (part := json.loads(told)["choices"][0]["delta"].get("content")):
                     yield part
-        raise AgentError(f"{self.url} broke off")
+        raise AgentError("The agent broke off.")
 
     @asynccontextmanager
     async def _asked(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -67,11 +67,11 @@ class Agent:
                 method, f"{self.url}/{path}", headers=head, timeout=PATIENCE, **more
             ) as response:
                 if response.status in (401, 403):
-                    raise KeyRefused(f"{self.url} refuses the key")
+                    raise KeyRefused("The agent refuses the key.")
                 if response.status != 200:
-                    raise AgentError(f"{self.url} answers HTTP {response.status}")
+                    raise AgentError(f"The agent has an error of its own, {response.status}.")
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise AgentError(f"{self.url} does not answer ({type(error).__name__})") from error
+            raise AgentError("The agent does not answer.") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise AgentError(f"{self.url} gave no reply. Is it `homerl serve-agent`?") from error
+            raise AgentError("What answers is no agent of homerl.") from error

@@ -5,10 +5,10 @@ The timers of a satellite are Home Assistant's own: what its matcher knows as a 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from hassil.recognize import RecognizeResult
 from homeassistant.components import conversation
 from homeassistant.components.intent import async_device_supports_timers
 from homeassistant.config_entries import ConfigEntry
@@ -21,6 +21,10 @@ from .agent import Agent, AgentError
 from .const import DOMAIN, LANGUAGE
 from .entity import AgentEntity, care_of
 
+if TYPE_CHECKING:
+    from hassil.recognize import RecognizeResult
+
+log = logging.getLogger(__name__)
 TIMERS = {
     intent.INTENT_START_TIMER, intent.INTENT_CANCEL_TIMER, intent.INTENT_CANCEL_ALL_TIMERS, intent.INTENT_INCREASE_TIMER,
     intent.INTENT_DECREASE_TIMER, intent.INTENT_PAUSE_TIMER, intent.INTENT_UNPAUSE_TIMER, intent.INTENT_TIMER_STATUS,
@@ -64,6 +68,7 @@ class Speaker(AgentEntity, conversation.ConversationEntity):
             async for _ in chat_log.async_add_delta_content_stream(self.entity_id, self._deltas(messages)):
                 pass
         except AgentError as error:
+            log.warning("%s: %s", self.agent.url, error, exc_info=error.__cause__)
             response = intent.IntentResponse(language=user_input.language)
             response.async_set_error(intent.IntentResponseErrorCode.FAILED_TO_HANDLE, str(error))
             return conversation.ConversationResult(response, chat_log.conversation_id)
