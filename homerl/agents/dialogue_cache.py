@@ -2,7 +2,7 @@
 
 A prompt is the dialogue so far: an earlier prompt, what was sampled after it, and what was said since. `transformers` would
 read all of it anew for every message. What is held of a dialogue replaces what was held of its beginning, so a dialogue that
-forks from an earlier step is read anew.
+forks from an earlier step is read anew; with `forks`, it is read from there on.
 
 Invariants:
 - What is held belongs to one model and to its weights as they are: whoever changes these clears the cache.
@@ -43,12 +43,17 @@ class Held:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def until(self, stop: int) -> Held:
+        """The first `stop` tokens."""
+        return Held(self.ids[:stop], tuple((keys[:, :stop], values[:, :stop]) for keys, values in self.layers))
+
 
 class DialogueCache:
-    """The dialogues that were held last, at most `entries` of them."""
+    """The dialogues that were held last, at most `entries` of them. With `forks`, a dialogue begins with what any of them
+    begins with: all that people say in one home has one prompt. Samples of training are not to depend on which were held."""
 
-    def __init__(self, entries: int) -> None:
-        self.entries = entries
+    def __init__(self, entries: int, forks: bool = False) -> None:
+        self.entries, self.forks = entries, forks
         self._held: OrderedDict[tuple[int, ...], Held] = OrderedDict()
 
     def find(self, prompt: Sequence[int], end: int) -> Held | None:
@@ -59,7 +64,9 @@ class DialogueCache:
         for stop in (at for at in range(len(ids) - 1, 0, -1) if ids[at] == end):
             if found := self._held.get(ids[:stop]) or self._held.get(ids[: stop - 1]):
                 return found
-        return None
+        shared = {key: _shared(key, ids[:-1]) for key in self._held} if self.forks else {}
+        nearest = max(shared, key=lambda key: shared[key], default=())
+        return self._held[nearest].until(shared[nearest]) if shared.get(nearest) else None
 
     def keep(self, held: Held, instead: Held | None, tokens: int) -> None:
         """Hold a dialogue, in place of its beginning. The oldest ones are dropped if all have more than `tokens` tokens."""
@@ -73,6 +80,11 @@ class DialogueCache:
     def clear(self) -> None:
         """Drop everything."""
         self._held.clear()
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """With how many equal tokens two dialogues begin."""
+    return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
 def can_hold(model: Any) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SOON = 0.9  # of the time that a person waits, in which a server must have answered
+HELD = 4  # dialogues of which a loaded model keeps keys and values
 REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
 
@@ -124,7 +125,10 @@ def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str
 def loaded(model: str, cpu: bool, name: str | None = None) -> Loaded:
     """A model of a folder or of the hub, under a name. Raises `InputError` if there is none."""
     refuse_missing(model)
+    from homerl.agents.dialogue_cache import DialogueCache
+
     engine, tokenizer = local_engine(model, cpu, 1)
+    engine.held = DialogueCache(HELD, forks=True)
     return Loaded(name or Path(model).name, InThread(engine), tokenizer)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from envs.documents import read_yaml
 from homerl.chat.find import Wanted, session_of
-from homerl.chat.session import Did, Session
+from homerl.chat.session import Did, Event, Session
 from homerl.measure.intervals import share_interval
 from homerl.terminal.console import say
 
@@ -52,21 +52,21 @@ def sentences_by_kind() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 def _played(session: Session, wanted: Mapping[str, Any]) -> bool:
     """Say a sentence in the home as it was, and print what came of it."""
     session.reset()
-    before, words = session.episode.fork().situation, ""
+    before, events = session.episode.fork().situation, []
     for sentence in filter(None, (wanted["say"], wanted.get("then"))):
-        words = asyncio.run(_said(session, sentence))
-    changes = changes_of(session, before)
-    good = ends_well(wanted, changes, words)
+        events += asyncio.run(_said(session, sentence))
+    last, changes = events[-1], changes_of(session, before)
+    words = last.words if isinstance(last, Did) else f"[{last.text}]"
+    calls = [call for did in events if isinstance(did, Did) for call in did.step.calls]
+    good = ends_well(wanted, changes, words) and bool(re.search(wanted.get("calls", ""), " ".join(calls)))
     then = f" / {wanted['then']}" if "then" in wanted else ""
-    say("\n  ".join([f"{'good' if good else 'BAD '} {wanted['say']}{then}", *changes, f'"{words}"']))
+    say("\n  ".join([f"{'good' if good else 'BAD '} {wanted['say']}{then}", *calls, *changes, f'"{words}"']))
     return good
 
 
-async def _said(session: Session, sentence: str) -> str:
-    """Say a sentence, and return the agent's last words."""
-    events = [event async for event in session.say(sentence)]
-    last = events[-1]
-    return last.words if isinstance(last, Did) else f"[{last.text}]"
+async def _said(session: Session, sentence: str) -> list[Event]:
+    """Say a sentence, and return what the agent did."""
+    return [event async for event in session.say(sentence)]
 
 
 def changes_of(session: Session, before: Any) -> list[str]:

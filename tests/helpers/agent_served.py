@@ -32,6 +32,7 @@ class Agent:
     env: Mapping[str, str] | None = None
     more: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
+    seconds: float = 120  # in which it must answer
 
     @property
     def url(self) -> str:
@@ -42,7 +43,11 @@ class Agent:
         named = ("--ha", self.home, "--model", self.model, "--port", str(self.port), *self.more)
         command = [self.python, "-m", "homerl.cli", "serve-agent", *named]
         self.process = subprocess.Popen(command, cwd=self.folder, env=self.env)
-        answers(f"{self.url}/v1/models", self.process)
+        try:
+            answers(f"{self.url}/v1/models", self.process, self.seconds)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -292,3 +292,17 @@ def test_little_is_padded(lengths):
     assert [number for group in groups for number in group] == [number for _, number in left]
     for group in groups:
         assert max(lengths[i] for i in group) <= 2 * min(lengths[i] for i in group) + 16
+
+
+def test_of_a_dialogue_with_the_prompt_of_another_only_the_rest_is_read(model, tokenizer):
+    rng = random.Random(3)
+    home, first, second = words(rng, model, 40), words(rng, model), words(rng, model, 5)
+    one, passes = watched(model)
+    for forks, read in ((False, len(home) + len(second)), (True, len(second))):
+        engine = TransformersEngine(one, tokenizer, 4, held=DialogueCache(4, forks))
+        sample(engine, [[*home, END, *first]])
+        passes.clear()
+        (found,) = sample(engine, [[*home, END, *second]])
+        check(model, [*home, END, *second], found)
+        assert abs(passes[0][1] - read) <= 2, (forks, passes)
+        assert len(engine.held._held) == 2, "the other dialogue goes on from what is held of it"

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError
+from envs.homeenv.home_file import load_home
 from envs.messages import Message, call_message, text_message, tool_call
 from homerl.chat.find import Wanted, local_partner, session_of
 from homerl.chat.saving import save
@@ -26,6 +27,7 @@ from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
 from homerl.view.page import readable_dialogue
+from homerl.worlds.homeenv.visits.changes import changes
 from homerl.worlds.registry import default_world, restored
 
 SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")
@@ -266,3 +268,14 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
         assert session.partner.name == "run-sft"
         home: Any = session.situation.home
         assert len(home.plan.devices) == 2 and session.blueprint.toolset == "assist"  # type: ignore[attr-defined]
+
+
+def test_what_a_device_lacks_because_it_is_off_is_no_change() -> None:
+    before = load_home(Path(__file__).parents[2] / "benchmarks/sixty/home.json")
+    speaker = next(device for device in before.plan.devices if "speaker" in device.name)
+    after = before.fork()
+    after.call(speaker.did, "turn_off", ())
+    (off,) = changes(before, after)
+    assert (off.words, before.diff(after)[1:] != []) == ("on → off", True)
+    back = {change.what: change.after for change in changes(after, before)}
+    assert back["volume level"] == "0.5", "what it has again is told"

@@ -1,6 +1,7 @@
 """What differs between two states of a home, in people's words.
 
-Invariant: what devices keep to themselves is not told, nor the air and the weather, which nobody switches.
+Invariant: what devices keep to themselves is not told, nor the air and the weather, which nobody switches, nor what a device
+has no value of any more because its state is another: a lamp that is off has no brightness.
 """
 
 from __future__ import annotations
@@ -36,9 +37,12 @@ def called(device: Device) -> str:
 
 
 def _of_devices(before: Home, after: Home) -> Iterator[Change]:
-    plan = before.plan
-    for one in before.diff(after):
+    plan, found = before.plan, before.diff(after)
+    switched = {plan.slots[one.slot].owner for one in found if plan.slots[one.slot].path == "state"}
+    for one in found:
         slot = plan.slots[one.slot]
+        if one.after is None and slot.owner in switched:
+            continue
         device = plan.by_did.get(slot.owner)
         if device is not None and not getattr(slot.type, "internal", False):
             what, old, new = _path(slot.path), _value(slot.type, one.before), _value(slot.type, one.after)

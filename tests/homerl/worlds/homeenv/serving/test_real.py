@@ -91,7 +91,7 @@ def served(tmp_path: Path, mode: str, model: str | Path, *options: str) -> Itera
 
 
 def _wait_for(port: int, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         assert process.poll() is None, process.communicate()[0]
         try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from agent_served import Agent
 
-from homerl.homeassistant.listing import STATES
+from homerl.homeassistant.listing import STATES, Listing
 from homerl.train.named import SMOLLM2
 from homerl.worlds.homeenv.serving.journal import read_log
 from tests.homerl.homeassistant.replay import TOKEN, Replay, listing
@@ -30,8 +29,8 @@ def test_the_shipped_model_answers_what_the_matcher_leaves(tmp_path: Path):
     rows = [row for row in whole.sources[STATES] if row["entity_id"] in DOZEN]
     more = ("--cpu", "--first", "hassil", "--patience", str(WAIT))
     with (
-        Replay(replace(whole, sources=whole.sources | {STATES: rows})) as home,
-        Agent(tmp_path, home.url, "smollm2-home", env=os.environ | {"HA_TOKEN": TOKEN}, more=more) as agent,
+        Replay(Listing(version=whole.version, sources=whole.sources | {STATES: rows})) as home,
+        Agent(tmp_path, home.url, "smollm2-home", env=os.environ | {"HA_TOKEN": TOKEN}, more=more, seconds=WAIT) as agent,
     ):
         said = [agent.say(text, WAIT) for text in ("turn on the bed light", "make it cosy with the Bed Light at 20 percent")]
     matched, left = read_log(tmp_path / "agent.jsonl").entries
