@@ -31,10 +31,9 @@ from homerl.bench.score import score
 from homerl.bench.suites import labels_in
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
-from homerl.llm.structured import StructuredClient, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable, judge_fault
 from homerl.measure.intervals import kappa, share_interval
-from homerl.play.faults import Boundary, Fault, InfraError, fault_of
-from homerl.play.messages import plain_text
+from homerl.play.faults import Boundary, Fault, InfraError
 from homerl.play.results import SCORED, results_in
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectories_in, write_rows
 from homerl.worlds.contract import Case
@@ -127,7 +126,7 @@ async def hear(
             try:
                 found: Vote | Fault = await judge.verdict(case.rubric, told)
             except (InfraError, Unreadable) as error:
-                found = no_verdict(error)
+                found = judge_fault(error)
         about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
         journal.add([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
@@ -135,13 +134,6 @@ async def hear(
         progress(heard, len(missing))
 
     await asyncio.gather(*(one(key, case) for key, case in missing.items()))
-
-
-def no_verdict(error: InfraError | Unreadable) -> Fault:
-    """The judge's fault, whether its server failed or its answer cannot be read."""
-    if isinstance(error, Unreadable):
-        return Fault(Boundary.JUDGE, plain_text(f"unreadable: {error}"))
-    return Fault(Boundary.JUDGE, f"server: {fault_of(error).reason}")
 
 
 def key_of(case: Case, by: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -38,12 +37,11 @@ from homerl.train.recipe import RLVESections
 from homerl.users.dialogues import read_dialogues
 from homerl.users.make import Users, user_factory
 from homerl.users.rates import Rate, rates, rates_in
-from homerl.users.signs import detect_behaviours
+from homerl.users.signs import WORD, detect_behaviours
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource
 
-WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
 BINS = (5, 10, 20, 40, 80)  # words
 MOST_WORDS = 60  # of nine in ten utterances

@@ -15,11 +15,12 @@ from pydantic import Field, model_validator
 
 from envs.model import IDENTITY, Model
 from homerl.flow.mcts import SearchConfig
+from homerl.language.splits import Split
 from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
 from homerl.play.course import AT_ONCE
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
-from homerl.worlds.contract import ExpertConfig, Split
+from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import parts_in, refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyMixedRecipe, default_recipe
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envs.homeenv.assist.entities import DEAD
 from envs.homeenv.values.types import NUMBERS
 from homerl.homeassistant.listing import Entity
 
@@ -36,7 +37,6 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
 UNROUNDED = {
     "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
 }  # any is kept
-KEPT = ("unavailable", "unknown")  # states that every entity may have
 COUNTED = 1_000_000  # to which a counter counts that is told no end
 STEP = 0.1  # of what moves and is no whole number
 TEXTS = ("text", "input_text")  # domains whose limits are of a length
@@ -72,8 +72,8 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
         changed |= {"type": "float"} | ({"precision": STEP} if "moves" in typed else {})
     if options := _options(name, entity):
         changed["type"] = "str"
-        changed["options"] = [*options, *(one for one in KEPT if name == "state" and one not in options)]
-    elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
+        changed["options"] = [*options, *(one for one in DEAD if name == "state" and one not in options)]
+    elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *DEAD):
         changed["options"] = [*typed["options"], entity.state]
     elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
         changed |= _ranged(typed, bounds)
@@ -91,13 +91,13 @@ def _options(name: str, entity: Entity) -> list[str] | None:
     options = [str(option) for option in given] if isinstance(given, list) else []
     if options and name == "state":
         options += ["off"] if f"{entity.domain}.turn_off" in entity.services else []
-        options += [entity.state] if entity.state not in KEPT else []
+        options += [entity.state] if entity.state not in DEAD else []
     return list(dict.fromkeys(options)) or None
 
 
 def switched_on(entity: Entity, options: Sequence[str]) -> str | None:
     """The state in which something is switched on that has several such: as Home Assistant chooses, else the first."""
-    waking = [option for option in options if option not in ("off", *KEPT)]
+    waking = [option for option in options if option not in ("off", *DEAD)]
     if entity.domain != "climate" or len(waking) == 1:
         return next(iter(waking), None)
     return next((mode for mode in WAKING if mode in waking), None)

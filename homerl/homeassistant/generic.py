@@ -16,7 +16,7 @@ from homerl.homeassistant.forms import Forms, fields
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.privacy import is_secret
 
-SWITCHED = ("on", "off")
+SWITCHED = ("on", "off")  # states of what can only be switched
 
 
 class Note(NamedTuple):

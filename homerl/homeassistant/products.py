@@ -26,7 +26,7 @@ from homerl.homeassistant.capabilities import STATES, Typed, limited, moment_of,
 from homerl.homeassistant.codes import asking
 from homerl.homeassistant.fans import stepped
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
-from homerl.homeassistant.generic import Note, identifier, readings, service, state_of
+from homerl.homeassistant.generic import SWITCHED, Note, identifier, readings, service, state_of
 from homerl.homeassistant.history import is_at_once
 from homerl.homeassistant.lights import WHITE, modes_of, uncoloured
 from homerl.homeassistant.listing import Entity
@@ -47,7 +47,6 @@ HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant 
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
 
 
-SWITCHED = ("on", "off")  # states of a group that can be switched
 GROUPED = [  # its services, which are those of no domain there
     {"name": "turn_on", "description": "Turn it on", "code": 'self.state = "on"'},
     {"name": "turn_off", "description": "Turn it off", "code": 'self.state = "off"'},

@@ -20,8 +20,8 @@ from envs.model import Model
 from homerl.llm.endpoint import Endpoint, derived_seed
 from homerl.llm.settings import EndpointSettings
 from homerl.play.call_forms import unfenced
-from homerl.play.faults import RequestRefused
-from homerl.play.messages import parse_json
+from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_of
+from homerl.play.messages import parse_json, plain_text
 from homerl.play.speech import without_thoughts
 
 Shape = TypeVar("Shape", bound=Model)
@@ -91,3 +91,10 @@ def _in_words(error: Exception) -> str:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return "it is no JSON"
+
+
+def judge_fault(error: InfraError | Unreadable) -> Fault:
+    """The judge's fault, whether its server failed or its answer cannot be read."""
+    if isinstance(error, Unreadable):
+        return Fault(Boundary.JUDGE, plain_text(f"unreadable: {error}"))
+    return Fault(Boundary.JUDGE, f"server: {fault_of(error).reason}")

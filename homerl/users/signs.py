@@ -23,7 +23,7 @@ from homerl.play.course import Behaviour
 from homerl.play.messages import words_of
 
 Messages = Sequence[tuple[str, str]]  # (role, text), roles `user` and `assistant`
-TOKEN = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")
+WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
 SAME = 0.5  # share of the words of a question that it has in common with the one before it
 
 
@@ -58,5 +58,5 @@ def _asks(spoken: Messages, at: int) -> bool:
 
 
 def _similar(one: str, other: str) -> bool:
-    first, second = (set(TOKEN.findall(text.lower())) for text in (one, other))
+    first, second = (set(WORD.findall(text.lower())) for text in (one, other))
     return len(first & second) >= SAME * max(1, min(len(first), len(second)))

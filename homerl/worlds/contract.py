@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.model import Model
+from homerl.language.splits import Split
 from homerl.llm.images import Clips
 from homerl.play.claims import false_claims
 from homerl.play.course import Behaviours
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from homerl.worlds.paraphrase import Paraphraser
     from homerl.worlds.visits import Visits
 
-Split = Literal["train", "heldout"]
 EXPERT = "expert"  # the baseline of every world that knows the solution
 Progress = Callable[[int, int], None]
 

@@ -14,10 +14,11 @@ from typing import Any
 import homerl.worlds
 from envs.documents import InputError
 from envs.plugins import discover
+from homerl.language.splits import Split
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
-from homerl.worlds.contract import Split, Suite, WorldAdapter
+from homerl.worlds.contract import Suite, WorldAdapter
 
 NOT_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")
 

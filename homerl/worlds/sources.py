@@ -16,8 +16,8 @@ from pydantic import Discriminator, Field, Tag
 
 from envs.documents import InputError
 from envs.model import READS, Model
+from homerl.language.splits import Split
 from homerl.play.trajectory import read_rows
-from homerl.worlds.contract import Split
 from homerl.worlds.registry import default_world, read_blueprint, worlds
 
 

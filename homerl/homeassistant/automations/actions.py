@@ -16,7 +16,7 @@ from typing import Any
 from envs.homeenv.home import Home
 from homerl.homeassistant.automations import devices
 from homerl.homeassistant.automations.conditions import Scope, be_whole, listed
-from homerl.homeassistant.automations.states import duration
+from homerl.homeassistant.automations.states import UNITS, duration
 from homerl.homeassistant.automations.telling import Told, Unread, number
 from homerl.homeassistant.automations.telling import text as text_of
 from homerl.homeassistant.automations.text import BESIDE, QUIET, TELLING, is_effectless
@@ -306,9 +306,6 @@ class Writer:
         if isinstance(value, list):
             return [self._argument(one) for one in value]
         return value
-
-
-UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "milliseconds": 0.001}
 
 
 def literal(value: Any) -> Any:

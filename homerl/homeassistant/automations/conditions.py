@@ -15,12 +15,11 @@ from typing import Any
 from homerl.homeassistant.automations import devices
 from homerl.homeassistant.automations.states import HOME, HomeFacts, duration
 from homerl.homeassistant.automations.telling import Told, Unread, any_of, condition, every_of, negated, number
-from homerl.homeassistant.automations.templates import read
+from homerl.homeassistant.automations.templates import WEEK, read
 from homerl.homeassistant.automations.text import hidden_key
 from homerl.homeassistant.listing import ENTITY
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HELPER = re.compile(r"input_datetime\..+")
 
 
@@ -151,7 +150,7 @@ def _time(scope: Scope, text: Mapping[str, Any]) -> str | bool:
     elif after is not None:
         parts.append(f"{_text(scope, after)} <= clock.text")
     if days := listed(text, "weekday"):
-        if not all(day in DAYS for day in days):
+        if not all(day in WEEK for day in days):
             raise Unread(f"a condition is on the days {days}")
         parts.append(f"clock.weekday in ({', '.join(json.dumps(day) for day in days)},)")
     if not parts:

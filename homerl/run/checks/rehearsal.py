@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.documents import InputError
+from homerl.language.splits import Split
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -20,7 +21,7 @@ from homerl.play.metrics.registry import METRICS, count_metrics
 from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
 from homerl.terminal.console import counted
-from homerl.worlds.contract import ExpertConfig, Split
+from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, world_of
 from rewards.composite import RewardWeights, step_rewards
 

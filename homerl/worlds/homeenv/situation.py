@@ -5,7 +5,7 @@ Invariant: whether a goal is met is a function of the home and of what was said;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -122,11 +122,6 @@ class HomeSituation(Situation):
         answer, malformed = json_answer(reply.message.get("content") or "")
         (tool,) = TOOLSETS[self.blueprint.toolset].tools
         return reply.malformed or malformed or {**(answer or {}), "name": tool.name}
-
-    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        """Make a call in the home."""
-        text, _, _, _, info = self.world.step(action)
-        return text, info
 
     def takes_name(self, tool: str) -> bool:
         """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""

@@ -14,8 +14,7 @@ from envs.personalhome.features import feature_ranking, features
 from envs.personalhome.generate import make_household
 from envs.personalhome.household import Household
 from envs.personalhome.state import HouseholdState
-from homerl.language.splits import NoSentence, of_split
-from homerl.worlds.contract import Split
+from homerl.language.splits import NoSentence, Split, of_split
 from homerl.worlds.personalhome.blueprint import (
     LETTERS,
     Choice,

@@ -31,8 +31,9 @@ from envs.personalhome.shown import profile_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.vocabulary import vocabulary
 from envs.personalhome.words import words_for
+from homerl.language.splits import Split
 from homerl.llm.structured import StructuredClient, Unreadable
-from homerl.worlds.contract import NoBlueprint, Split
+from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.personalhome.author import blueprint_of, draw_task
 from homerl.worlds.personalhome.authoring.reader import EVENTS, MEMORIES, Reader
 from homerl.worlds.personalhome.authoring.rules import telling_events

@@ -16,12 +16,11 @@ import math
 import re
 import unicodedata
 
+from homerl.language.moments import DAYS, MONTHS
 from homerl.language.numbers import HAN_DIGITS, VALUES, numbers, spelt_out
 
-MONTHS = "january february march april may june july august september october november december".split()
-WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 MONTH = rf"(?P<month>{'|'.join(f'{name}|{name[:3]}' for name in MONTHS)}|sept)\b\.?"
-WEEKDAY = rf"(?:(?:{'|'.join(WEEKDAYS)}|{'|'.join(f'{name[:3]}' for name in WEEKDAYS)})\b\.?,? (?:the )?)?"
+WEEKDAY = rf"(?:(?:{'|'.join(DAYS)}|{'|'.join(f'{name[:3]}' for name in DAYS)})\b\.?,? (?:the )?)?"
 ZH_WEEKDAY = r"(?: ?[,，(（]? ?(?:星期|周|礼拜)[一二三四五六日天][)）]?)?"
 HAN = r"[零〇一二两三四五六七八九十]{1,9}|\d{1,9}"  # bounded: a long number is no part of a date, and takes no time to read
 DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from homerl.language.splits import Split
 from homerl.play.situation import Situation
-from homerl.worlds.contract import Card, ExpertConfig, Split, Suite, WorldAdapter
+from homerl.worlds.contract import Card, ExpertConfig, Suite, WorldAdapter
 
 
 class LampWorld(WorldAdapter):

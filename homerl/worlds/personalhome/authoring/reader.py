@@ -25,8 +25,7 @@ from envs.personalhome.generate.priors import priors
 from envs.personalhome.household import Event, Fact, Habit, Household, Member, Memory, Taste
 from envs.personalhome.vocabulary import vocabulary
 from envs.personalhome.words import TASTE_UNITS, Cast, Words, cast_of, words_for
-from homerl.language.splits import split_of
-from homerl.worlds.contract import Split
+from homerl.language.splits import Split, split_of
 from homerl.worlds.personalhome.authoring.rules import (
     UNITS,
     fact_limit,

@@ -22,9 +22,8 @@ from envs.documents import InputError
 from envs.model import Model
 from homerl.llm.endpoint import endpoint_of
 from homerl.llm.settings import EndpointSettings
-from homerl.llm.structured import StructuredClient, Unreadable
-from homerl.play.faults import Boundary, Fault, InfraError, fault_of
-from homerl.play.messages import plain_text
+from homerl.llm.structured import StructuredClient, Unreadable, judge_fault
+from homerl.play.faults import Boundary, Fault, InfraError
 
 AT_ONCE = 16
 MOST_TOKENS = 4096  # of an answer: several programs, each from the view of every member
@@ -123,7 +122,7 @@ async def hear(
                 answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
                 row |= {"verdict": answer_data(answer)}
             except (InfraError, Unreadable) as error:
-                row |= {"fault": asdict(_fault(error))}
+                row |= {"fault": asdict(judge_fault(error))}
         verdicts.add(row)
         heard += 1
         progress(heard, len(missing))
@@ -134,9 +133,3 @@ async def hear(
 def answer_data(answer: Model) -> dict[str, Any]:
     """A judge's answer as plain data, under the keys that it was asked for."""
     return answer.model_dump(mode="json", by_alias=True)
-
-
-def _fault(error: InfraError | Unreadable) -> Fault:
-    if isinstance(error, Unreadable):
-        return Fault(Boundary.JUDGE, plain_text(f"unreadable: {error}"))
-    return Fault(Boundary.JUDGE, f"server: {fault_of(error).reason}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from envs.personalhome.household import Household
 from envs.personalhome.scene.naming import GROUPS, nouns
+from envs.personalhome.scene.play import GONE
 from envs.personalhome.scene.playbook import Words, scene_words, stage
 from envs.personalhome.scene.transcript import Transcript
 from envs.personalhome.words import Cast, cast_of
@@ -22,7 +23,6 @@ from homerl.worlds.personalhome.questions.scene_tables import Act
 from homerl.worlds.personalhome.questions.scenes import CHANGING
 from homerl.worlds.personalhome.questions.tables import Tables
 
-GONE = "out_of_view"
 VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
     "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
     "thing": (("scene_acts", "what"), ("scene_acts", "at")),

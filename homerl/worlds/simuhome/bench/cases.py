@@ -21,11 +21,10 @@ from homerl.play.claims import false_claims as count_false_claims
 from homerl.play.messages import words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import Case, Failure
-from homerl.worlds.simuhome.agents import calls_in
+from homerl.worlds.simuhome.agents import ACTS, calls_in
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 from homerl.worlds.simuhome.languages import reasons_in
 
-ACTING_TOOLS = ("execute_command", "write_attribute")
 DIMENSIONS = {
     "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
     "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",
@@ -207,11 +206,11 @@ def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     """The calls that change something, in steps without a refused call."""
     for step in trajectory.steps:
         if not step.facts.blocked:
-            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTING_TOOLS, "schedule_workflow"))
+            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
 
 
 def _tried_to_act(trajectory: Trajectory) -> bool:
-    return any(act["name"] in ACTING_TOOLS for step in trajectory.steps for act in calls_in([step.message]))
+    return any(act["name"] in ACTS for step in trajectory.steps for act in calls_in([step.message]))
 
 
 def _complaint_failure(
@@ -221,10 +220,7 @@ def _complaint_failure(
         return Failure("AP", "only a part is done")
     movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
     tried = [
-        str(act.get("device_id"))
-        for step in trajectory.steps
-        for act in calls_in([step.message])
-        if act["name"] in ACTING_TOOLS
+        str(act.get("device_id")) for step in trajectory.steps for act in calls_in([step.message]) if act["name"] in ACTS
     ]
     if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
         return Failure("DC", "the wrong command to a device that could help")

@@ -16,11 +16,11 @@ from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.generate import HouseholdRecipe, make_household
 from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
-from homerl.play.finding import find_episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, to_row, write_rows
+from homerl.view.episode import find_episode
 from homerl.worlds.personalhome.author import make_blueprint
 from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
