@@ -143,7 +143,8 @@ def test_the_room_of_the_speaker_is_meant(added: tuple[str, str]) -> None:
     api("POST", "services/light/turn_off", entity_id="all")
     before = lights()
     told, heard = heard_at(agent, device_in("kitchen"), "Turn on the lights.")
-    assert told == "Done.", heard
+    deltas = [event["data"].get("chat_log_delta", {}) for event in heard if event["type"] == "intent-progress"]
+    assert told == "".join(delta.get("content") or "" for delta in deltas) == "Done.", heard
     assert {entity for entity, state in lights().items() if state != before[entity]} == {"light.kitchen_lights"}
 
 
