@@ -41,9 +41,13 @@ class Made:
     arguments: Mapping[str, Any]
 
     def wants_code(self, home: Home) -> bool:
-        """Whether it has no code, and its device may ask for one."""
-        device, state = home.plan.by_did[self.did], home.state_of(self.did)
-        takes = any(one.name == CODE for one in device.spec.service_index[self.service].service.arguments)
+        """Whether it has no code, and its device, if the home has it, may ask for one."""
+        device = home.plan.by_did.get(self.did)
+        found = device and device.spec.service_index.get(self.service)
+        if not found:
+            return False
+        state = home.state_of(self.did)
+        takes = any(one.name == CODE for one in found.service.arguments)
         free = self.service.startswith("alarm_arm_") and state.get("code_arm_required") is False
         return takes and not free and not self.arguments.get(CODE) and bool(state.get(FORMAT))
 

@@ -289,7 +289,7 @@ class Caretaker:
     def _code(self, exchange: Exchange, proposal: Proposal) -> str | None:
         """The code that was said, if a call of a proposal wants one."""
         home = exchange.home
-        wanted = any(one.wants_code(home) for one in proposal.made if one.did in home.plan.by_did)
+        wanted = any(one.wants_code(home) for one in proposal.made)
         return code_said(exchange.said, self.house.spoken) if wanted else None
 
     async def _consented(self, exchange: Exchange, proposal: Proposal, code: str = "") -> None:
