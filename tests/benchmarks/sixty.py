@@ -74,7 +74,8 @@ def changes_of(session: Session, before: Any) -> list[str]:
     things: dict[str, list[str]] = {}
     for change in session.visits.changes(before, session.situation):
         things.setdefault(change.thing, []).append(change.words)
-    return [f"{thing}: {', '.join(words)}" for thing, words in things.items()]
+    lines = (f"{thing}: {', '.join(words)}" for thing, words in things.items())
+    return [" ".join(line.split()) for line in lines]  # spaces between a number and its unit are narrow
 
 
 def ends_well(wanted: Mapping[str, Any], changes: Sequence[str], words: str) -> bool:

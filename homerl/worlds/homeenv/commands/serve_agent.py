@@ -31,13 +31,15 @@ def serve_agent(
     home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported")] = None,
     token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
     log: Annotated[Path, typer.Option(help="the log, to which every exchange is appended")] = Path("agent.jsonl"),
-    allow: Annotated[list[str] | None, typer.Option(help="a guarded device that needs no consent; may be repeated")] = None,
-    toolset: Annotated[str | None, typer.Option(help="tools of the model; default: as it was trained, else assist")] = None,
-    language: Annotated[str | None, typer.Option(help="language of its prompt; default: as trained, else en")] = None,
-    first: Annotated[str | None, typer.Option(help="who is asked before the model: hassil, a matcher of sentences")] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="its system prompt, brief or full; default: as trained, else full")
+    allow: Annotated[
+        list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
     ] = None,
+    toolset: Annotated[str | None, typer.Option(help="default: the one of the model's training, else assist")] = None,
+    language: Annotated[str | None, typer.Option(help="en or zh; default: the one of its training, else en")] = None,
+    first: Annotated[
+        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="brief or full; default: the one of its training, else full")] = None,
     served: Served = None,
     cpu: OnCpu = False,
     max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
@@ -54,9 +56,7 @@ def serve_agent(
     ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
-    from envs.homeenv.toolsets import TOOLSETS
     from homerl.web.address import Address, key_in, listening
-    from homerl.worlds.homeenv.blueprints.blueprint import PromptName
     from homerl.worlds.homeenv.serving.care import MODES
     from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
     from homerl.worlds.homeenv.serving.guard import Guard
@@ -64,9 +64,6 @@ def serve_agent(
     from homerl.worlds.homeenv.serving.server import Endpoint
 
     one_of("--mode", mode, MODES)
-    for option, value, known in (("--toolset", toolset, TOOLSETS), ("--prompt", prompt, get_args(PromptName))):
-        if value is not None:
-            one_of(option, value, known)
     asked = asked_as(model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language})
     address = Address(host, port, key_in(key_env), ingress)
     twin, real = _homes(home, ha, token_env, mode)
@@ -89,8 +86,14 @@ def asked_as(model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[s
 
     A model of which nothing is known is asked as is wanted. Raises `InputError` if it was trained with others alone.
     """
-    ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
+    from envs.homeenv.toolsets import TOOLSETS
+    from homerl.worlds.homeenv.blueprints.blueprint import PromptName
+
     given = {key: value for key, value in wanted.items() if value is not None}
+    for key, possible in (("toolset", TOOLSETS), ("prompt", get_args(PromptName))):
+        if key in given:
+            one_of(f"--{key}", given[key], possible)
+    ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
     if not ways:
         return UNKNOWN | given
     for way in ways:
