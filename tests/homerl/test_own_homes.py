@@ -119,8 +119,15 @@ def built(file, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("agent", "success"), [("expert", 1.0), ("nothing", 0.0)])
-@pytest.mark.parametrize("setting", ["eia", "dr"])
+@pytest.mark.parametrize(
+    ("agent", "success", "setting"),
+    [
+        ("expert", 1.0, "eia"),
+        ("expert", 1.0, "dr"),
+        ("nothing", 0.0, "eia"),
+        pytest.param("nothing", 0.0, "dr", marks=pytest.mark.long),
+    ],
+)  # whoever does nothing sees nothing of a setting
 def test_the_expert_does_all_of_a_built_suite_and_nothing_does_none(built, tmp_path, agent, success, setting):
     score = run_benchmark(BenchRun(str(built), agent, tmp_path / "run", setting))
     assert score["success"] == success and score["n"] >= 2 * 20

@@ -315,7 +315,7 @@ def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(
     assert found[False] > 20 and found[True]
 
 
-@both
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.long)])
 def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evidence(language):
     """The occupation of a person who lives alone can only be named."""
     looked_up = ("occupation_of", "place_of_appliance", "place_of_sensor", "date_of_life_event", "state_of_appliance")
