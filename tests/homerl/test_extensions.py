@@ -135,8 +135,7 @@ def checked_with(text: str, file: Path, extended: dict[str, str], recipe: Path) 
     shutil.copytree(extended["HOMERL_CREDIT"], file.parent)
     file.write_text(text, encoding="utf-8")
     environment = extended | {"HOMERL_CREDIT": str(file.parent)}
-    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe)]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    return homerl("check", recipe, env=environment, cwd=ROOT)
 
 
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
