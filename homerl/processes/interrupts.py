@@ -31,8 +31,8 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if asked:  # a library whose callback was interrupted made an error of its own of it
-            raise KeyboardInterrupt from error
+        if asked and not isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error  # a library, whose callback was interrupted, made its own error of it
         raise
     finally:
         for number, handler in before.items():
