@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
@@ -62,22 +60,10 @@ def homerl(
 
 
 def script(*arguments: object, cwd: Path, ranks: int = 1, **more: str) -> str:
-    """What a Python file prints, in as many ranks as torchrun would start. Fails if one does, and ends the others."""
-    environment, command = os.environ | {"OMP_NUM_THREADS": "1"} | more, [python(), *map(str, arguments)]
-    if ranks > 1:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        world = str(ranks)
-        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
-    with tempfile.TemporaryFile("w+") as said, ExitStack() as all_ranks:
-        started = []
-        for rank in range(ranks):
-            own = environment | ({"RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else {})
-            started.append(subprocess.Popen(command, cwd=cwd, env=own, stdout=said, stderr=said, text=True))
-            all_ranks.callback(started[-1].wait)
-            all_ranks.callback(started[-1].kill)
-        while any(one.poll() is None for one in started) and not any(one.poll() for one in started):
-            time.sleep(0.02)
-        said.seek(0)
-        assert not any(one.poll() for one in started), said.read()[-3000:]
-        return said.read()
+    """What a Python file prints, in as many ranks as are asked for. Fails if one does."""
+    several = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | more
+    command = [python(), *several, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout

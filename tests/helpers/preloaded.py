@@ -33,8 +33,8 @@ QUIET = {
 }  # fmt: skip
 LIBRARIES = (
     "torch", "transformers.trainer", "transformers.models.auto.modeling_auto", "transformers.models.qwen3.modeling_qwen3",
-    "trl.trainer.sft_trainer", "trl.trainer.utils", "peft", "accelerate", "datasets",
-    "openai", "uvicorn", "starlette.applications", "starlette.routing", "pydantic", "typer",
+    "trl.trainer.sft_trainer", "trl.trainer.utils", "peft", "accelerate", "accelerate.commands.launch", "datasets",
+    "torch.distributed.run", "openai", "uvicorn", "starlette.applications", "starlette.routing", "pydantic", "typer",
     "rich.table", "rich.status", "jinja2", "jsonschema", "numpy", "hassil", "croniter", "pydantic_monty", "gymnasium",
 )  # fmt: skip
 HOMERL = (
@@ -187,6 +187,8 @@ def run(words: list[str]) -> None:
         sys.argv = ["-c", *words[2:]]
         exec(words[1], {"__name__": "__main__"})
     elif words[0] == "-m":
+        if "accelerate" in words[1]:
+            importlib.import_module("homerl_hook").quieten(sys.orig_argv)  # as its .pth does when Python starts
         sys.path.insert(0, str(Path.cwd()))
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)

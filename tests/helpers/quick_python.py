@@ -15,13 +15,14 @@ import zlib
 FOLDER = os.path.dirname(os.path.realpath(__file__))
 with open(os.path.join(FOLDER, "settings.json")) as file:
     PYTHON, ROOT, BEFORE, OURS = json.load(file)
+MODULES = ("homerl.cli", "accelerate.commands.launch", "accelerate.commands.accelerate_cli", "torch.distributed.run")
 
 
 def server(words, environment):
     """Which process forks for a program, by the name of its socket; None if none does."""
     match words:
         case ["-m", module, *_]:
-            known = module == "homerl.cli"
+            known = module in MODULES
         case ["-c", code, *_]:
             known = "multiprocessing" not in code  # whose pipes would be lost
         case [first, *_]:

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from forked import python
 from launches import LAUNCHERS, descendants, wait_for
 
 from envs.documents import InputError, read_json
@@ -319,7 +320,7 @@ def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, 
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")
     stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1")))
     with pytest.raises(StageFailed, match="stage synth ended with code 4\n.*the same command") as failed:
-        run_stage(stage, LAUNCHERS.get(launcher, [sys.executable]))
+        run_stage(stage, [python(), *LAUNCHERS.get(launcher, [sys.executable])[1:]])
     assert ending(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
     assert product.exists() and not is_done(stage, product), "nothing was made"
 
