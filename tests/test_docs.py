@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 import typer
 import yaml
-from forked import python
+from forked import TRAINING, homerl
 from pydantic import BaseModel
 
 from envs.homeenv.devices.spec import DeviceSpec
@@ -400,8 +401,8 @@ def of_others() -> set[str]:
 
 def test_the_task_that_a_page_sets_is_one_of_the_home_that_is_made(tmp_path):
     (task,) = re.findall(r'--task "([^"]+)"', text_of("docs/homes.md"))
-    command = [python(), "-m", "homerl.cli", "serve-env", "--mcp", "--task", task]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=120)
+    command = ["serve-env", "--mcp", "--task", task]
+    done = subprocess.run([sys.executable, "-m", "homerl.cli", *command], stdin=subprocess.DEVNULL, timeout=120)
     assert done.returncode == 0
 
 
@@ -521,7 +522,9 @@ def started(
     while match := ASSIGNED.fullmatch(words[0]):
         here[match[1]] = match[2]
         del words[0]
-    arguments = [python(), "-m", STARTED[words[0]], *words[1:]]
+    if words[0] == "homerl" and not any(name.startswith("HOMERL_") for name in here):
+        return homerl(*words[1:], cwd=folder, env=os.environ | here, loads=TRAINING if words[1] == "check" else ())
+    arguments = [sys.executable, "-m", STARTED[words[0]], *words[1:]]
     return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=timeout, env=os.environ | here)
 
 

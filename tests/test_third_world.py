@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import forked
@@ -31,19 +32,35 @@ RECIPE = {
 }  # fmt: skip
 
 
-def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS) -> str:
+STAGES = """
+import sys
+from homerl.run.children import begun, stage_recipe_path
+from homerl.run.flywheel import stages
+from homerl.run.recipe import load_recipe
+
+for stage, _ in stages(load_recipe(sys.argv[1])):
+    with begun(stage, ["true"]):
+        print(stage_recipe_path(stage))
+"""
+
+
+def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS, loads: Sequence[str] = ()) -> str:
     """What the command line says, with the lamp among its worlds."""
-    done = forked.homerl(*arguments, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
+    done = forked.homerl(*arguments, loads=loads, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A finished flywheel on lamps."""
+    """A finished flywheel on lamps. Its stages before RLVE begin with training loaded; it goes on from there."""
     out = tmp_path_factory.mktemp("lamp")
     recipe = out / "lamp.yaml"
     recipe.write_text(yaml.safe_dump({**RECIPE, "out": str(out / "run")}))
+    (out / "stages.py").write_text(STAGES)
+    for stage in map(Path, forked.script(out / "stages.py", recipe, cwd=out, HOMERL_WORLDS=str(WORLDS)).split()):
+        if stage.parent.name != "rlve":
+            homerl("run", stage, loads=forked.TRAINING)
     homerl("run", recipe)
     return out / "run"
 
@@ -218,5 +235,7 @@ def test_the_lamp_keeps_the_contract_of_worlds():
 
 def test_without_its_folder_it_is_refused(tmp_path):
     (tmp_path / "r.yaml").write_text("homerl: 1\nrun: synth\nsynth: {recipe: {world: lamp}}\n")
-    done = forked.homerl("check", tmp_path / "r.yaml")
+    done = subprocess.run(
+        [sys.executable, "-m", "homerl.cli", "check", str(tmp_path / "r.yaml")], capture_output=True, text=True
+    )
     assert done.returncode == 2 and "'lamp'" in done.stderr and "simuhome" in done.stderr.lower()

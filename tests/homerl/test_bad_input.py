@@ -30,7 +30,6 @@ import numpy as np
 import pytest
 import typer
 from command import full_disk, homerl
-from forked import python
 from huggingface_hub.utils import validate_repo_id
 from safetensors.numpy import save_file
 from scripted_server import Faults, ScriptedServer
@@ -295,7 +294,7 @@ def test_a_device_is_written_to_and_never_replaced(here):
 @NEEDS_FULL
 def test_standard_output_that_is_full_is_said():
     with Path("/dev/full").open("w") as full:
-        command = [python(), "-m", "homerl.cli", "reference"]
+        command = [sys.executable, "-m", "homerl.cli", "reference"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 2 and "No space left" in done.stderr and len(done.stderr.splitlines()) == 2
 
@@ -335,7 +334,7 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
         time.sleep(0.1)
     time.sleep(3 if "smoke" in recipe else 0)  # a later stage, with processes of its own
     os.killpg(run.pid, signal.SIGINT)
-    _, said = run.communicate(timeout=200)
+    _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (130, "homerl: stopped; start the same command again to go on\n")
 
 

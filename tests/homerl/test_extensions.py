@@ -135,7 +135,8 @@ def checked_with(text: str, file: Path, extended: dict[str, str], recipe: Path) 
     shutil.copytree(extended["HOMERL_CREDIT"], file.parent)
     file.write_text(text, encoding="utf-8")
     environment = extended | {"HOMERL_CREDIT": str(file.parent)}
-    return homerl("check", recipe, env=environment, cwd=ROOT)
+    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe)]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):

@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from forked import python
 from launches import LAUNCHERS, descendants, wait_for
 
 from envs.documents import InputError, read_json
@@ -130,7 +129,7 @@ def test_ctrl_c_ends_the_benchmark_that_runs_and_begins_no_other(tmp_path: Path)
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("expert/bench/*/journal/*")), run)
     children = list(descendants(run.pid))
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=200)
+    _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and "start the same command again" in said
     assert children and not any(psutil.pid_exists(child) for child in children) and not (tmp_path / "later").exists()
     interrupted = recipe(tmp_path, "--bench.suites", suites)
@@ -211,10 +210,10 @@ def test_a_clone_that_was_moved_says_that_its_environment_was_made_elsewhere(tmp
     for script in ("_venv.sh", "homerl", "quickstart"):
         shutil.copy(ROOT / "scripts" / script, clone / "scripts")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone / ".venv"], check=True)
-    own = clone / ".venv/bin/python"
-    long = f"#!/bin/sh\n'''exec' \"{own}\" \"$0\" \"$@\"\n' '''\n"
+    python = clone / ".venv/bin/python"
+    long = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
     for program in ("pip", "homerl"):
-        (clone / ".venv/bin" / program).write_text((long if " " in name else f"#!{own}\n") + "print('hello')\n")
+        (clone / ".venv/bin" / program).write_text((long if " " in name else f"#!{python}\n") + "print('hello')\n")
         (clone / ".venv/bin" / program).chmod(0o755)
 
     def done(folder: Path, script: str = "homerl") -> subprocess.CompletedProcess[str]:
@@ -320,7 +319,7 @@ def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, 
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")
     stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1")))
     with pytest.raises(StageFailed, match="stage synth ended with code 4\n.*the same command") as failed:
-        run_stage(stage, [python(), *LAUNCHERS.get(launcher, [sys.executable])[1:]])
+        run_stage(stage, LAUNCHERS.get(launcher, [sys.executable]))
     assert ending(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
     assert product.exists() and not is_done(stage, product), "nothing was made"
 

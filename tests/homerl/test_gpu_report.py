@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from argparse import Namespace
 from contextlib import nullcontext
@@ -14,7 +15,6 @@ from threading import Thread
 import psutil
 import pytest
 import torch
-from forked import python
 from rich.console import Console
 from transformers import (
     AutoModelForCausalLM,
@@ -71,7 +71,7 @@ PARTS = {
 
 
 def report(folder: Path, *parts: str) -> dict:
-    command = [python(), ROOT / "scripts/gpu_report", "--tiny", "--out", folder / "report.json", *parts]
+    command = [sys.executable, ROOT / "scripts/gpu_report", "--tiny", "--out", folder / "report.json", *parts]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "", "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run(command, cwd=folder, env=environment, check=True)
     return json.loads((folder / "report.json").read_text())
@@ -103,7 +103,7 @@ def test_every_part_turns(part, tmp_path):
 
 def test_a_part_that_does_not_exist_is_named(tmp_path):
     done = subprocess.run(
-        [python(), ROOT / "scripts/gpu_report", "--tiny", "nothing"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, ROOT / "scripts/gpu_report", "--tiny", "nothing"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 1 and "nothing is no part of this report: sft_8b_lora" in done.stderr
 
@@ -112,7 +112,7 @@ def test_a_part_that_does_not_exist_is_named(tmp_path):
 @pytest.mark.timeout(1300)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU with 80 GB")
 def test_measured_memory_is_what_was_predicted(tmp_path):
-    command = [python(), ROOT / "scripts/gpu_report", "--out", tmp_path / "report.json", "sft_8b_lora"]
+    command = [sys.executable, ROOT / "scripts/gpu_report", "--out", tmp_path / "report.json", "sft_8b_lora"]
     page = tmp_path / "gpu.md"
     page.write_text(f"{BEGIN}\n{END}\n")
     subprocess.run([*command, "--page", page], check=True)

@@ -5,11 +5,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-import forked
 import pytest
 import yaml
+from forked import homerl
 
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
@@ -46,7 +47,7 @@ LIGHTS = {"devices": [4, 6], "products": ["100005"]}  # they can be switched on 
 def python(*arguments: object, code: int = 0, root: Path = ROOT, **environment: str) -> str:
     """What Python says in a process of its own."""
     own = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), **environment}
-    command = [forked.python(), *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=own, cwd=root, capture_output=True, text=True, timeout=280)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -57,9 +58,9 @@ def synthesised(tmp_path: Path, recipe: dict, **environment: str) -> list[dict]:
     out, file = tmp_path / "out", tmp_path / "recipe.yaml"
     synth = {"blueprints": 6, "recipe": recipe, "expert": {"mistakes": 0.3, "styles": {"stepwise": 1, "query_first": 1}}}
     file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "out": str(out), "processes": 0, "synth": synth}))
-    done = forked.homerl("run", file, **environment)
+    done = homerl("run", file, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "all as recorded" in forked.homerl("reverify", out / "trajectories.jsonl", **environment).stdout
+    assert "all as recorded" in homerl("reverify", out / "trajectories.jsonl", **environment).stdout
     return [json.loads(line) for line in (out / "trajectories.jsonl").read_text().splitlines()]
 
 
@@ -105,7 +106,7 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
     def refusal(**recipe: object) -> str:
         file = tmp_path / "r.yaml"
         file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": {"recipe": recipe}}))
-        done = forked.homerl("check", file, **switch)
+        done = homerl("check", file, **switch)
         assert done.returncode == 2, done.stdout
         return " ".join(done.stderr.split())
 

@@ -5,11 +5,11 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from forked import python
 
 from envs.documents import InputError
 from homerl.agents.guest import GuestAgent
@@ -52,13 +52,13 @@ def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_noth
 def test_an_interrupted_run_keeps_each_task_that_is_played(suite_file, tmp_path, tiny, number):
     out = tmp_path / "out"
     given = ["bench", "run", suite_file, "--model", tiny, "--cpu", "--out", out, "--at-once", 2, "--max-tokens", 32]
-    command = [python(), "-m", "homerl.cli", *map(str, given)]
+    command = [sys.executable, "-m", "homerl.cli", *map(str, given)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not any(path.stat().st_size for path in out.glob("journal/*.jsonl")):
         assert run.poll() is None, run.communicate()
         time.sleep(0.05)
     run.send_signal(number)
-    said, complaint = run.communicate(timeout=200)
+    said, complaint = run.communicate(timeout=60)
     assert run.returncode == 130, complaint
     assert "tasks of about 2 messages each: up to" in said.replace("\n", " ")
     played = len(list(read_rows(out / "results.jsonl")))

@@ -8,11 +8,11 @@ import os
 import pty
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from forked import python
 from rich.console import Console
 
 from envs.documents import InputError
@@ -24,7 +24,7 @@ SYNTH = f"run {ROOT}/recipes/synth.yaml --synth.blueprints 40 --synth.shard 5 --
 
 
 def started(arguments: str, out: Path, **streams: object) -> subprocess.Popen[str]:
-    command = [python(), "-m", "homerl.cli", *arguments.split(), "--out", str(out)]
+    command = [sys.executable, "-m", "homerl.cli", *arguments.split(), "--out", str(out)]
     return subprocess.Popen(command, env={**os.environ, INTERVAL: "0.1"}, text=True, **streams)
 
 

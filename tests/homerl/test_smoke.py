@@ -4,19 +4,20 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from forked import python
+from forked import TRAINING, homerl
 
 from homerl.play.trajectory import from_row, read_rows
 
 ROOT = Path(__file__).parents[2]
-HOMERL = ["-m", "homerl.cli"]
-LAUNCH = ["-m", "accelerate.commands.launch"]
+HOMERL = [sys.executable, "-m", "homerl.cli"]
+LAUNCH = [sys.executable, "-m", "accelerate.commands.launch"]
 
 
-def call(*words: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
+def call(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),
@@ -25,9 +26,9 @@ def call(*words: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
         "NETRC": os.devnull,  # whoever is logged in to Weights & Biases
         "WANDB_API_KEY": "",
     }
-    return subprocess.run(
-        [python(), *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment, timeout=900
-    )
+    if command[:3] == (*HOMERL,):
+        return homerl(*command[3:], cwd=cwd, env=environment, loads=TRAINING if command[3] == "check" else ())
+    return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment, timeout=900)
 
 
 # Where it cannot start: one message, code 2
@@ -61,8 +62,8 @@ def test_a_misspelt_key_is_named_with_file_line_and_what_was_meant(tmp_path):
         text.replace("quickstart.yaml", str(ROOT / "recipes/quickstart.yaml")) + "sfft: {epochs: 1}\n"
     )
     line = len((tmp_path / "mine.yaml").read_text().splitlines())
-    for words in ([*HOMERL, "check"], []):
-        done = call(*words, "mine.yaml", cwd=tmp_path)
+    for command in ([*HOMERL, "check"], [sys.executable]):
+        done = call(*command, "mine.yaml", cwd=tmp_path)
         said = message(done)
         assert f"mine.yaml:{line}: " in said and "sfft" in said and "sft" in said and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.yaml"], "nothing was begun"
@@ -142,7 +143,7 @@ def test_the_same_command_again_does_nothing_more(smoke):
 @pytest.mark.long
 def test_a_fresh_process_scores_the_same(smoke):
     out, _ = smoke
-    done = call(out / "rlve/bench.yaml", "--out", out / "again", cwd=out.parent)
+    done = call(sys.executable, out / "rlve/bench.yaml", "--out", out / "again", cwd=out.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("score.json", "trajectories.jsonl"):
         assert (out / "again/bench/heldout" / name).read_bytes() == (out / "rlve/bench/heldout" / name).read_bytes()
@@ -194,7 +195,7 @@ def test_a_moved_run_is_whole(smoke, tmp_path):
     out, _ = smoke
     moved = Path(shutil.copytree(out, tmp_path / "moved"))
     shutil.rmtree(moved / "rlve/bench")
-    done = call(moved / "recipe.yaml", cwd="/")
+    done = call(sys.executable, moved / "recipe.yaml", cwd="/")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "kept from an earlier start: synth, sft, rlve," in done.stdout.replace("\n", " ")
     assert (moved / "rlve/bench/heldout/score.json").read_bytes() == (out / "rlve/bench/heldout/score.json").read_bytes()

@@ -6,13 +6,14 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from forked import homerl, python
+from forked import homerl
 from scripted_server import ScriptedServer
 
 from tests.homerl.homeassistant.replay import TOKEN, Replay
@@ -66,7 +67,7 @@ def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
     with ScriptedServer() as model:
         command = ("serve-agent", "--model", model.url, "--home", str(own), "--port", str(port))
         more = ("--ha", f"http://127.0.0.1:{gone}", "--log", str(tmp_path / "agent.jsonl"))
-        line = [python(), "-m", "homerl.cli", *command, *more]
+        line = [sys.executable, "-m", "homerl.cli", *command, *more]
         with subprocess.Popen(line, env=os.environ | {"HA_TOKEN": TOKEN}, stdout=subprocess.PIPE, text=True) as served:
             said = _until(served, "what it does")
             models = _asked(f"http://127.0.0.1:{port}/v1/models")
