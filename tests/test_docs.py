@@ -98,6 +98,7 @@ NOT_RUN = {
         "homerl chat smollm2-home": BASE,
         "scripts/base_model": NETWORK,
         "accelerate launch recipes/smollm2_home.yaml": HUB,
+        "accelerate launch recipes/smollm2_own.yaml": BASE,
         "homerl bench build own-home": "it needs a home file of the reader's",
         "homerl chat keywords": "it needs files of the reader's; tests/homerl/chat/test_terminal.py runs it with its own",
         "homerl serve": TRAINED,
