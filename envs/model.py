@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, SerializationInfo, SerializerFunctionWrapHandler, WrapSerializer
+from pydantic import BaseModel, ConfigDict, Field, SerializationInfo, SerializerFunctionWrapHandler, WrapSerializer
 
 IDENTITY = {"identity": True}  # a context of `model_dump`, for texts that do not depend on where files lie
 
@@ -39,3 +39,6 @@ class Shipped:
 
 
 FileNames = Annotated[tuple[str, ...], READS]
+
+# A share (0 to 1) that is not written down where it is 0: digests of recipes are older than its key
+LateShare = Annotated[float, Field(ge=0, le=1, exclude_if=lambda share: share == 0)]

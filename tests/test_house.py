@@ -300,6 +300,13 @@ def example(name: str, folder: Path) -> Path:
     return path
 
 
+def printed(code: str) -> str:
+    """What a Python of its own prints, which finds plug-ins by this environment."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = example("reward", tmp_path)
     monkeypatch.setenv("HOMERL_REWARDS", str(path.parent))
@@ -308,8 +315,7 @@ def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch:
         "facts = StepFacts(turn=1, progress_before=0.0, progress_after=0.0, calls=(ToolCall('look', {}),) * 6); "
         "print(step_rewards(facts, RewardWeights(brevity=0.5))['brevity'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "-0.5", done.stderr
+    assert printed(code).strip() == "-0.5"
 
 
 def test_the_example_of_a_metric_is_found_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,16 +325,14 @@ def test_the_example_of_a_metric_is_found_and_counts(tmp_path: Path, monkeypatch
         "from types import SimpleNamespace; from homerl.play.metrics.registry import METRICS; "
         "print(*METRICS, METRICS['steps'].count(SimpleNamespace(steps=(1, 2)), None))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == [*METRICS, "steps", "2"], done.stderr
+    assert printed(code).split() == [*METRICS, "steps", "2"]
 
 
 def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example("world", tmp_path)
     monkeypatch.setenv("HOMERL_WORLDS", str(tmp_path))
     code = "from homerl.worlds.registry import worlds; print(*worlds(), worlds()['greenhouse'].card({}).utterance, sep='|')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip().split("|") == [
+    assert printed(code).strip().split("|") == [
         *worlds(),
         "greenhouse",
         "Open the roof vent.",

@@ -36,7 +36,7 @@ from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.own import Keep, anew, own_home, own_homes
 from envs.homemaker.titles import title, title_names
 from envs.homemaker.weather import Hemisphere, Sky, Weather
-from envs.model import FileNames, Model, Shipped
+from envs.model import FileNames, LateShare, Model, Shipped
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]
@@ -76,35 +76,23 @@ class HomeRecipe(Model):
     devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
     rooms: Range | None = Field(None, description="Fewest and most rooms; null is what the devices need.")
     entrance: bool = Field(False, description="Whether every home has a device that people speak to.")
-    placed: float = Field(
+    placed: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda placed: placed == 0,
         description="Share of prompts that name the person's room.",
     )
     language: str = Field("en", description="Language (`en`, `zh`) of names and of the user.")
     lexicon: Half = Field("train", description="Which half of the names is used.")
-    coined: float = Field(
+    coined: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda coined: coined == 0,
         description="Share (0 to 1) of names that are coined anew for each home, in languages in Latin letters.",
     )
-    titled: float = Field(
+    titled: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda titled: titled == 0,
         description="Share (0 to 1) of homes with names in title case, as in Home Assistant; in half of these, many names "
         "begin with their room's.",
     )
-    aliased: float = Field(
+    aliased: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda aliased: aliased == 0,
         description="Share (0 to 1) of rooms and devices with aliases, which agents with Assist's tools read.",
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")

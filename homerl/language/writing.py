@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
+from envs.model import LateShare, Model
 from homerl.language.grammar import Grammar
 
 MARKS = ".?!。？！"
@@ -24,8 +24,8 @@ class Writing(Model):
 
     capitalised: float = Field(0.0, ge=0, le=1, description="Share that begins with a capital letter.")
     lowered: float = Field(0.0, ge=0, le=1, description="Share without capital letters, but for names.")
-    small: float = Field(
-        0.0, ge=0, le=1, exclude_if=lambda small: small == 0,
+    small: LateShare = Field(
+        0.0,
         description="Share of sentences without any capital letter, not even in names; beside `capitalised` and `lowered`.",
     )  # fmt: skip
     punctuated: float = Field(0.0, ge=0, le=1, description="Share that ends in a full stop or question mark.")

@@ -106,7 +106,7 @@ def export(
     facts = replace(facts, scores=facts.scores | scores_in(scores, trained))
     tokenizer = exported_tokenizer(trained)
     if is_adapter(trained):
-        source = _adapter_base(adapters_of(trained, base)[-1], base)
+        _, source = adapters_of(trained, base)
         whole = adapter and is_of(tokenizer, source)
         facts = replace(facts, base_weights=weights_of(source), base_tokenizer=whole)
     model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
@@ -212,11 +212,11 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
     """
     if not is_adapter(folder):
         raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
-    *above, lowest = adapters = adapters_of(folder, base)
-    source = Path(_adapter_base(lowest, base))
-    if push and source.exists() and not base:
+    adapters, source = adapters_of(folder, base)
+    *above, lowest = adapters
+    if push and Path(source).exists() and not base:
         remedy = "give the base's hub id as --base, or export it merged"
-        raise InputError("the adapter's base is a folder here", str(source), remedy)
+        raise InputError("the adapter's base is a folder here", source, remedy)
     model = _load_on_base(lowest, base, as_base=True, name=str(lowest) if above else "default")
     if above:
         for one in above:
@@ -227,14 +227,15 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
         for name in names:
             model.delete_adapter(name)
     named = str(read_json(lowest / ADAPTER).data.get("base_model_name_or_path"))
-    model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else str(source))
+    model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else source)
     return model
 
 
-def adapters_of(folder: Path, base: str | None) -> list[Path]:
-    """An adapter and those that it stands on, the lowest last."""
+def adapters_of(folder: Path, base: str | None) -> tuple[list[Path], str]:
+    """An adapter and those that it stands on, the lowest last, and the complete model below them."""
     below = _adapter_base(folder, base)
-    return [folder, *(adapters_of(Path(below), base) if is_adapter(below) else ())]
+    lower, source = adapters_of(Path(below), base) if is_adapter(below) else ([], below)
+    return [folder, *lower], source
 
 
 def is_of(tokenizer: Any, model: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from envs.model import Model
+from envs.model import LateShare, Model
 
 
 def _one_possible(styles: dict[Any, float]) -> dict[Any, float]:
@@ -31,11 +31,8 @@ class ExpertConfig(Model):
         description="Weights of styles: `snippet` calls all at once, `stepwise` one by one, `query_first` "
         "reads first, `sweeping` calls all that may help.",
     )
-    slips: float = Field(
+    slips: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda share: share == 0,  # digests of syntheses are older than this key
         description="Share of turns that begin with a wrong name, refused and put right.",
     )
     minimal: bool = Field(False, description="Whether it leaves out calls that would change nothing, and reads.")

@@ -3,13 +3,14 @@ is a person behind HTTP. What Slurm itself does is Slurm's: to send signals, and
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from launches import ROOT, checkpoints, figures, lines, wait_for, written
+
+from homerl.processes.ports import free_port
 
 SRUN = """#!/usr/bin/env bash
 trap 'kill $(jobs -p)' TERM
@@ -41,13 +42,6 @@ server.port = int(sys.argv[sys.argv.index("--port") + 1])
 server.start()
 time.sleep(600)
 """
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]

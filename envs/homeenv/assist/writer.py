@@ -64,7 +64,7 @@ class AssistWriter(StructuredWriter):
         """An intent with a name that is nearly the entity's, and that nothing has."""
         intended = self._intended(call)
         near = _near(intended.entity) if intended else ()
-        free = [name for name in near if intended and not self._named(intended, name)]
+        free = [name for name in near if intended and not self._means(intended.tool, {"name": name} | _domain(intended))]
         if not intended or not free:
             return self.act([call])
         slots = {**self._arguments(intended), "name": rng.choice(free)}
@@ -121,10 +121,6 @@ class AssistWriter(StructuredWriter):
         intended = [self._intended(call) or self._mistaken(call) for call in calls]
         return _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
 
-    def _named(self, intended: Intended, name: str) -> list[Entity]:
-        domain = {"domain": [intended.entity.domain]} if _has(intended.tool, "domain") else {}
-        return self._means(intended.tool, {"name": name, **domain}, table().tools[intended.tool])
-
     def _intended(self, call: Call) -> Intended | None:
         for entity in entities(self.home.plan):
             if entity.device.did == call.did and (found := _tool_for(entity, call)):
@@ -147,16 +143,17 @@ class AssistWriter(StructuredWriter):
 
     def _arguments(self, intended: Intended) -> dict[str, Any]:
         """The slots that mean exactly this entity, and its values; nothing if no slots do."""
-        entity, act = intended.entity, table().tools[intended.tool]
-        domain = {"domain": [entity.domain]} if _has(intended.tool, "domain") else {}
+        entity = intended.entity
+        domain = _domain(intended)
         for place in ({}, {"area": entity.area.name} if entity.area else {}):
             if place and "area" not in latest().tools[intended.tool]["inputSchema"]["properties"]:
                 continue
-            if self._means(intended.tool, {"name": entity.name, **place, **domain}, act) == [entity]:
+            if self._means(intended.tool, {"name": entity.name, **place, **domain}) == [entity]:
                 return {"name": entity.name, **place, **domain, **intended.values}
         return {}
 
-    def _means(self, tool: str, slots: Mapping[str, Any], act: Act) -> list[Entity]:
+    def _means(self, tool: str, slots: Mapping[str, Any]) -> list[Entity]:
+        act = table().tools[tool]
         domains = frozenset(slots.get("domain", act.domains))
         wanted = Wanted(slots.get("name"), slots.get("area"), domains=domains, needs=act.needs)
         try:
@@ -192,7 +189,7 @@ class AssistWriter(StructuredWriter):
         if not isinstance(first, Intended) or not _has(first.tool, "domain"):
             return None
         slots = {**place, "domain": [first.entity.domain]}
-        meant = {entity.id for entity in self._means(first.tool, slots, table().tools[first.tool])}
+        meant = {entity.id for entity in self._means(first.tool, slots)}
         return tool_call(first.tool, slots | dict(first.values)) if meant == set(found) else None
 
     def _makes(self, tool: str, arguments: Any, call: Call) -> bool:
@@ -236,6 +233,11 @@ def _near(entity: Entity) -> Iterator[str]:
     yield from (f"{entity.area.name} {entity.name}",) if entity.area else ()
     yield from (" ".join(words[1:]), " ".join(words[:-1])) if len(words) > 1 else ()
     yield entity.name[:-1] if entity.name.endswith("s") else entity.name + "s"
+
+
+def _domain(intended: Intended) -> dict[str, Any]:
+    """The slot of the entity's domain, if the tool takes one."""
+    return {"domain": [intended.entity.domain]} if _has(intended.tool, "domain") else {}
 
 
 def _has(tool: str, slot: str) -> bool:

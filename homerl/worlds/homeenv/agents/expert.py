@@ -67,9 +67,9 @@ class Expert:
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
             return writer.ask(asked or grammar(episode.blueprint.language).plain("question"))
-        placed = names_room(intent, episode)
+        of_all = is_of_all(intent)
         if (unread := intent.reads and not writer.has_read(turn_of(episode))) and writer.reads:
-            return writer.read_all(intent.reads, placed) if is_of_all(intent) else writer.read(intent.reads)
+            return writer.read_all(intent.reads, names_room(intent, episode)) if of_all else writer.read(intent.reads)
         if intent.automation is not None:
             return writer.automate(intent.automation)
         if intent.answer is not None and not intent.conditions:
@@ -85,8 +85,8 @@ class Expert:
             return writer.misname(todo[0], rng)
         if style == "stepwise" and writer.reads:
             return writer.act(todo[:1], intent.reply)
-        if is_of_all(intent) and not intent.reads:
-            return writer.act_on_all(todo, placed, intent.reply)
+        if of_all and not intent.reads:
+            return writer.act_on_all(todo, names_room(intent, episode), intent.reply)
         return writer.act(todo, intent.reply)
 
 

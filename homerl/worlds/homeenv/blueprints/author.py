@@ -21,7 +21,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
-from envs.model import Model
+from envs.model import LateShare, Model
 from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Unclear, Voice
 from homerl.language.writing import AS_IT_IS, Writing
@@ -80,11 +80,8 @@ class BlueprintRecipe(Model):
         exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
         description="How people write.",
     )
-    by_alias: float = Field(
+    by_alias: LateShare = Field(
         0.0,
-        ge=0,
-        le=1,
-        exclude_if=lambda share: share == 0,
         description="Share of what has aliases that the user calls by one, if the toolset tells them (`assist`).",
     )
     whole_sets: bool = Field(
