@@ -51,6 +51,7 @@ FURNISHING = (
     "different",
     "titled",
     "aliased",
+    "holds",
 )  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
@@ -97,6 +98,11 @@ class HomeRecipe(Model):
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
+    holds: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda holds: not holds,
+        description="Products by id that each home has, as far as its rooms have a place for them, such as `[ha_lock]`.",
+    )
     weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
     forecast: int = Field(24, ge=0, description="Hours of weather to come.")
     hemisphere: Hemisphere = Field("any", description="Hemisphere; southern years begin half a year later.")
@@ -175,13 +181,12 @@ class HomeRecipe(Model):
 DEFAULT = HomeRecipe()
 
 
-def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec] = ()) -> Home:
+def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of a seed. Raises `InputError` if the recipe cannot be met.
 
-    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home. A made home has each
-    of the `sure` products, if the recipe allows it and there is a place for it.
+    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home.
     """
-    home = _made(seed, recipe, sure)
+    home = _made(seed, recipe)
     rng = random.Random(f"placed {seed}")
     if recipe.placed and rng.random() < recipe.placed:
         room = rng.choice(sorted({device.room.id for device in home.plan.devices}))
@@ -189,15 +194,17 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT, sure: Sequence[DeviceSpec
     return home
 
 
-def _made(seed: int, recipe: HomeRecipe, sure: Sequence[DeviceSpec]) -> Home:
+def _made(seed: int, recipe: HomeRecipe) -> Home:
     """The home of a seed, in which nobody knows more of where people speak than which device they speak to."""
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     if recipe.files:
         return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     if recipe.different is not None:
-        one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}), sure)
+        one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}))
         return anew(one, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
+    catalogue = _catalogue(recipe.catalogue)
+    sure = [catalogue[spid] for spid in _known("holds", recipe.holds, catalogue)]
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)
     devices, rooms = recipe.draw_size(rng)

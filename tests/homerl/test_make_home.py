@@ -9,6 +9,7 @@ import pytest
 import yaml
 from command import homerl
 
+from envs.documents import InputError
 from envs.homeenv.home_file import load_home, save_home
 from envs.homemaker.make import HomeRecipe, make_home
 
@@ -51,10 +52,12 @@ def test_one_file_is_enough_and_where_it_stands_is_said(own, tmp_path):
     assert f"my_bell: {device.did} in the {device.room.name}" in " ".join(done.out.split())
 
 
-def test_without_own_devices_a_home_is_as_it_was():
-    assert [make_home(seed, HomeRecipe(), ()).state_key() for seed in range(5)] == [
-        make_home(seed).state_key() for seed in range(5)
-    ]
+def test_each_home_of_a_recipe_holds_what_it_should():
+    kind = HomeRecipe(devices=(5, 8), catalogue=("homeassistant",), holds=("ha_lock", "ha_vacuum"))
+    homes = [{device.spec.spid for device in make_home(seed, kind).plan.devices} for seed in range(20)]
+    assert all({"ha_lock", "ha_vacuum"} <= held for held in homes) and len(set(map(frozenset, homes))) > 15
+    with pytest.raises(InputError, match=r"no 'ha_lok'[\s\S]*HomeRecipe.holds"):
+        make_home(0, kind.model_copy(update={"holds": ("ha_lok",)}))
 
 
 def test_the_home_is_one_of_the_recipe(own, tmp_path):

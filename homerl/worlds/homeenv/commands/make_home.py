@@ -39,7 +39,8 @@ def make_home(
         raise InputError("the recipe's homes are files, which have their devices", "--catalogue", "leave it out")
     sure = own_products(catalogue or ())
     added = tuple(name for name in catalogue or () if name not in kind.catalogue)
-    home = made(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added)}), sure)
+    holds = dict.fromkeys((*kind.holds, *(spec.spid for spec in sure)))
+    home = made(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added), "holds": tuple(holds)}))
     save_home(home, out)
     console.print(f"{out}: {counted(len(home.plan.rooms), 'room')}, {counted(len(home.plan.devices), 'device')}")
     held = {device.spec.spid: f"{device.did} in the {device.room.name}" for device in home.plan.devices}
