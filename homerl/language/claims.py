@@ -25,6 +25,12 @@ def says_done(text: str) -> bool:
     )
 
 
+def only_confirms(text: str) -> bool:
+    """Whether a text says that something was done, and nothing else, as "All set! That is taken care of." does."""
+    sentences = [one for one in signs.SENTENCE_END.split(_plain(text)) if one.strip()]
+    return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
+
+
 def admits(text: str) -> bool:
     """Whether a text says that something cannot be done, is not there, or failed."""
     return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _plain(text))) is not None

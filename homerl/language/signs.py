@@ -148,11 +148,14 @@ BY_HAND = (
     "打开|开启|关闭|关掉|关上|关好|开好|调[到至成为高低亮暗好]|设[为成定好置]|锁[上好住]|解锁|启动|停止|暂停|切换"
     "|拉[上开下]|升高|降低|取消|执行"
 )
-DID = re.compile(
+DONE = (  # all that a bare confirmation says
     rf"{LEAD}(?:(?:it|that|everything|all|(?:the )?(?:task|job))(?:'s| is| has been)? |(?:i'm|(?:we|you)(?:'re| are)) )?"
     r"(?:now |all |already |successfully )*(?:done|set|finished|completed?|taken care of)"
     r"(?: (?:for you|as (?:you )?(?:asked|requested|wished)|now|successfully))*\W*$"
-    rf"|\b(?:i|we)(?:'ve| have)? (?:(?:now|just|also|successfully|gone ahead and) )*(?:{ACTED}|set|shut|put)\b"
+    r"|^\W*(?:好的?|行|嗯)?(?:都|全)?(?:好了|搞定了?|[办弄做设调]好了|办妥|(?:操作|执行|设置)?(?:完成|成功|完毕)了?)\W*$"
+)
+DID = re.compile(
+    rf"{DONE}|\b(?:i|we)(?:'ve| have)? (?:(?:now|just|also|successfully|gone ahead and) )*(?:{ACTED}|set|shut|put)\b"
     rf"|\b(?:has|have|it's|they've) (?:(?:now|just|both|all|also) )*been (?:successfully )?(?:{ACTED}|set|shut|put|done)\b"
     rf"|\b(?:was|were) successfully (?:{ACTED}|set|shut|put)\b"
     rf"|\b(?:was|were) (?:{ACTED}|set|shut|put) (?:(?:on|off|up|down) )?successfully\b"
@@ -164,7 +167,11 @@ DID = re.compile(
     rf"|(?:成功|正在?)[为帮给][您你][^，。]{{0,20}}?(?:{BY_HAND})|(?:{BY_HAND}|[开关锁][好上掉]?)了(?!吗)"
     rf"|^\W*正在(?:{BY_HAND})(?!着|的)|已经?[开关锁](?:灯|门|窗)"
     r"|[调设升降][到至为成高低][^，。]{1,10}了$"
-    r"|^\W*(?:好的?|行|嗯)?(?:都|全)?(?:好了|搞定了?|[办弄做设调]好了|办妥|(?:操作|执行|设置)?(?:完成|成功|完毕)了?)\W*$"
+)
+BARE = re.compile(  # a sentence that confirms and says nothing else
+    rf"{DONE}|{LEAD}$"
+    r"|^\W*(?:(?:好的?|行|嗯)[，,]? *)?(?:已经?)?(?:都|全部?)?(?:好了|完成了?|搞定了?|办好了)\W*$"
+    r"|^\W*(?:(?:ok|gut|alles klar)\W+)?(?:(?:(?:das|es|alles) )?ist )?(?:erledigt|gemacht|fertig)\W*$",
 )
 ADMITS = either(
     r"(?:could|can|did)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?|unfortunately|impossible|refused|rejected"

@@ -19,7 +19,7 @@ from envs.messages import Message, text_message, tool_call
 from homerl.bench.rescore import rescore
 from homerl.bench.score import result_row, score
 from homerl.evaluate.suite import BenchRun, run_benchmark
-from homerl.language.claims import admits, claims_success, inquires
+from homerl.language.claims import admits, claims_success, inquires, only_confirms
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
@@ -126,6 +126,16 @@ def test_who_admits_that_something_did_not_work_claims_no_success(text, more):
 @given(st.text())
 def test_any_text_can_be_read(text):
     assert not (claims_success(text) and admits(text)) and inquires(text) in (True, False)
+
+
+@pytest.mark.parametrize("text", ["Sure! Done.", "OK. All set!", "好的，已完成。", "已经好了。", "Das ist erledigt."])
+def test_words_that_only_confirm(text):
+    assert only_confirms(text) and not only_confirms(f"{text} The door is locked.")
+
+
+@pytest.mark.parametrize("text", ["", "Done, it is on.", "I've locked it.", "已关灯", "Is that done?"])
+def test_words_that_say_more(text):
+    assert not only_confirms(text)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -131,8 +131,8 @@ def _put_right(one: Missed, later: Sequence[Attempt], said: str, home: Home) -> 
         return any(call.did == one.did and (anything or _service(call.service) == one.service) for call in made)
     anywhere = not one.tool or one.rule == "unknown_tool"
     alike = [attempt for attempt in worked if anywhere or attempt.tool == one.tool]
-    if one.device and _words(one.device) <= _words(said):
-        return any(_words(one.device) <= _words(" ".join(_names_in(attempt, home))) for attempt in alike)
+    if one.device and name_words(one.device) <= name_words(said):
+        return any(name_words(one.device) <= name_words(" ".join(_names_in(attempt, home))) for attempt in alike)
     if one.service and "__" not in one.tool and not anywhere:
         return any(_service(call.service) == one.service for attempt in alike for call in attempt.made)
     reads = READS.match(_act_of(one.tool)) or not (one.device or one.rule == "syntax")
@@ -146,7 +146,7 @@ def _names_in(attempt: Attempt, home: Home) -> Iterator[str]:
         yield from called_in_full(home, home.plan.by_did[did])
 
 
-def _words(text: str) -> set[str]:
+def name_words(text: str) -> set[str]:
     """The words of a text, without the sign of the plural; each letter of a script without spaces is one."""
     apart = SPACELESS.sub(lambda letter: f" {letter[0]} ", normalized(text))
     return {word.rstrip("s") for word in apart.split()} - FILLING

@@ -7,6 +7,7 @@ Invariants:
   was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
   they must not say that something was; then an admission is enough, and stands alone.
 - Words that claim success though nothing was called are followed by a remark that nothing was switched.
+- Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
-from homerl.language.claims import admits, claims_success, inquires, says_done
+from homerl.language.claims import admits, claims_success, inquires, only_confirms, says_done
 from homerl.play.messages import Words as Spoken
 from homerl.worlds.homeenv.live import UNMADE, Made
 from homerl.worlds.homeenv.serving.changes import asked_for, called, is_main, is_press
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.hiding import visible_arguments as told_of
 from homerl.worlds.homeenv.serving.journal import ChangeRecord
-from homerl.worlds.homeenv.serving.missed import WITH_SENTENCE, Missed
+from homerl.worlds.homeenv.serving.missed import WITH_SENTENCE, Missed, name_words
 from homerl.worlds.homeenv.serving.words import Words, joined
 
 SAYS = "Home Assistant says: "
 PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
 STATUS = re.compile(r"\s*\(status \d+: (.+)\)$")
+MOST_TOLD = 4  # calls that are told one by one
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
@@ -117,12 +119,22 @@ class Telling:
         if not exchange.undone and any(one.rule != UNMADE for one in exchange.missed):
             return self.words.say("only", done=self.words.listed(self._actions(exchange, exchange.done)))
         if not exchange.undone:
-            return (not exchange.missed and exchange.reply) or self.words.say("done")
+            own = "" if exchange.missed else exchange.reply
+            bare = only_confirms(own) and not exchange.agent  # the matcher does what was said
+            return joined(own, self._acted(exchange) if bare else "") or self.words.say("done")
         why = exchange.masked(reason(exchange.errors[0]))
         if exchange.result == "failed":
             return self.words.say("failed", why=why)
         done, left = (self.words.listed(self._actions(exchange, made)) for made in (exchange.done, exchange.undone))
         return self.words.say("partly", done=done, left=left, why=why)
+
+    def _acted(self, exchange: Exchange) -> str:
+        """What was done, without what the person has said in just these words."""
+        said = name_words(exchange.said)
+        named = [(one, name_words(f"{called(self.plan, one.did)} {_plain(one.service)}")) for one in exchange.done]
+        actions = list(dict.fromkeys(self._actions(exchange, [one for one, words in named if not words <= said])))
+        more = [self.words.say("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
+        return self.words.say("acted", done=self.words.listed([*actions[:MOST_TOLD], *more])) if actions else ""
 
     def _actions(self, exchange: Exchange, made: Iterable[Made]) -> list[str]:
         return [self._action(one, told_of(one, exchange.fields)) for one in made]

@@ -38,6 +38,18 @@ def test_act_acts_and_compares(serve, lamp):
     assert entry.outcome == "done" and not any(change.differs for change in entry.changes)
 
 
+@pytest.mark.parametrize(("said", "more"), [("light please", " That was: {}: turn on."), ("Turn on the {}!", "")])
+def test_a_bare_confirmation_is_followed_by_what_was_done_unless_that_was_said(serve, lamp, said, more):
+    served = serve("act", call_of(lamp.did, "turn_on"), "Done.")
+    assert served.say(said.format(name := called(served.real.home.plan, lamp.did))) == "Done." + more.format(name)
+
+
+def test_of_many_calls_a_few_are_told(serve, home):
+    lamps = [one.did for one in home.plan.devices if one.spec.category == "light"]
+    served = serve("act", *(call_of(did, "turn_on") for did in lamps), "All set.", steps=9)
+    assert len(lamps) == 8 and (reply := served.say("light please")).count("turn on") == 4 and "and 4 more" in reply
+
+
 def test_a_device_that_does_not_react_is_noticed(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
     served.real.ignored.add(lamp.did)

@@ -193,7 +193,7 @@ def test_what_a_tool_only_tried_is_not_done(serve, tmp_path):
     (tmp_path / "states.json").write_text(json.dumps(states))
     home = import_home(load(tmp_path), everything=True).home
     wet = call_message(tool_call("humidifier__HassHumidifierSetpoint", {"name": "Humidifier", "humidity": 50}))
-    served = serve("act", wet, "Done.", of=home)
+    served = serve("act", wet, "It is wetter.", of=home)
     served.caretaker.house = House("act", "assist", "en", settle=0.05)
-    assert served.say("more water") == "Done."
+    assert served.say("more water") == "It is wetter."
     assert [one.service for one in served.real.made] == ["turn_on", "set_humidity"]
