@@ -14,6 +14,7 @@ from textwrap import indent
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from envs.documents import InputError
@@ -92,10 +93,7 @@ class Terminal:
         return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
 
     def _show(self, part: RenderableType, style: str = "") -> None:
-        """Print; where nobody looks, and no picture is made, lines are left whole."""
-        shown = Text(part, style) if isinstance(part, str) else part
-        seen = self.console.is_terminal or self.console.record
-        self.console.print(shown, soft_wrap=isinstance(shown, Text) and not seen)
+        show(self.console, part, style)
 
     # Commands
 
@@ -132,6 +130,21 @@ class Terminal:
     def _unknown(self, _: str) -> None:
         self._show("there is no such command", "red")
         self._help("")
+
+
+def show(console: Console, part: RenderableType, style: str = "") -> None:
+    """Print; where nobody looks, and no picture is made, lines are left whole. Else they go on below their beginning."""
+    shown = Text(part, style) if isinstance(part, str) else part
+    if isinstance(shown, Text) and (console.is_terminal or console.record):
+        console.print(*map(_indented, shown.split("\n", allow_blank=True)), sep="\n")
+    else:
+        console.print(shown, soft_wrap=isinstance(shown, Text))
+
+
+def _indented(line: Text) -> RenderableType:
+    """A line whose spaces at the beginning stand before its other lines too, where it is too long for one."""
+    spaces = len(line.plain) - len(line.plain.lstrip(" "))
+    return Padding(line[spaces:], (0, 0, 0, spaces)) if 0 < spaces < len(line.plain) else line
 
 
 def lines_of(event: Event) -> Iterator[Any]:

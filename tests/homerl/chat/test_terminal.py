@@ -11,14 +11,17 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from command import homerl
+from rich.console import Console
 from scripted_server import Faults, ScriptedServer
 
 from envs.homeenv.home_file import save_home
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.chat.terminal import show
 
 COMMAND = [sys.executable, "-m", "homerl.cli", "chat"]
 
@@ -164,3 +167,10 @@ def test_a_talk_is_drawn_with_the_names_and_states_of_devices_whole(tmp_path: Pa
     drawn = " ".join(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())).replace("&#160;", " ").split())
     assert all(device.name in drawn for device in home.plan.devices) and "…" not in drawn
     assert drawn.count("do do") > 10 and "nothing else" in drawn, "long lines are broken, not cut"
+
+
+def test_a_long_line_goes_on_below_its_beginning() -> None:
+    seen = Console(file=StringIO(), width=40, record=True)
+    show(seen, f"    → {'much ' * 20}\n  less")
+    lines = [line.rstrip() for line in seen.export_text().splitlines()]
+    assert len(lines) > 3 and all(line.startswith("    ") for line in lines[:-1]) and lines[-1] == "  less"
