@@ -128,6 +128,7 @@ def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_sft_in_real_processes(sft, tmp_path, launcher):
     command = LAUNCHERS[launcher]
@@ -141,6 +142,7 @@ def test_sft_in_real_processes(sft, tmp_path, launcher):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize(
     "settings", [{}, {"credit": "trajectory", "iterations": 2, "save_steps": 1}], ids=["step", "two iterations"]
 )
