@@ -63,7 +63,7 @@ class RolloutObjective:
         rollout = rollout_of([lengths[i] for i in members]).to(device)
         ones = torch.ones_like(now)
         ratios = ones if self.exact else sampler_ratios(old, self.sampler_logps[at], rollout, settings)
-        tokens = Tokens(logps, old, self.advantages[at] * ratios, ratios, rollout)
+        tokens = Tokens(logps, old, self.advantages[at] * ratios, rollout)
         found = self.loss.losses(tokens, settings)
         token_losses, kl = found.losses, torch.zeros_like(now)
         if self.reference_logps is not None:

@@ -43,14 +43,13 @@ class Tokens:
     """The sampled tokens of the rollouts of a pass, one rollout after the other; tensors of shape (tokens,).
 
     `logps` are the log-probabilities of the policy, with gradients; `old_logps` those before the first optimizer step on
-    these rollouts. `advantages` are those of the tokens' steps, weighted by `sampler_ratio`, the importance ratio to the
-    program that sampled (1 where it was the trainer). `rollout` numbers the pass's rollouts from 0.
+    these rollouts. `advantages` are those of the tokens' steps, weighted by the importance ratio to the program that
+    sampled (1 where it was the trainer). `rollout` numbers the pass's rollouts from 0.
     """
 
     logps: torch.Tensor
     old_logps: torch.Tensor
     advantages: torch.Tensor
-    sampler_ratio: torch.Tensor
     rollout: torch.Tensor
 
     @cached_property

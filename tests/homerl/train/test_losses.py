@@ -131,7 +131,7 @@ def test_a_loss_of_ones_own_is_one_file_and_that_of_the_docs_is_trls_sapo(trl):
     now, flat = old + 0.3 * torch.randn(2, 3, generator=generator), mask.bool()
     keys = RLVESettings(kl=0.0).model_copy(update={"loss": "sapo", "steepness": 2.0})
     expected = theirs(trl, keys, mask, now, now, old, None, advantages)
-    tokens = Tokens(now[flat], old[flat], advantages[flat], torch.ones(4), torch.tensor([0, 0, 0, 1]))
+    tokens = Tokens(now[flat], old[flat], advantages[flat], torch.tensor([0, 0, 0, 1]))
     totals = Totals(rollouts=2, tokens=4, global_tokens=4, world_size=1, max_episode_tokens=9)
     weights = torch.tensor([names["LOSS"].weight(count, totals) for count in (3, 3, 3, 1)])
     assert (names["LOSS"].losses(tokens, keys).losses * weights).sum().item() == pytest.approx(expected.item())
@@ -157,7 +157,7 @@ def test_each_loss_by_hand(name):
     recipe = RLVESettings(loss=name, cispo_cap=1.25, gspo_epsilon=0.1, gspo_epsilon_high=0.2)
     expected, gradients, weights = BY_HAND[name]
     logps = torch.full((3,), -0.7, requires_grad=True)
-    tokens = Tokens(logps, logps.detach() - CHANGE.log(), ADVANTAGES, torch.ones(3), torch.tensor([0, 0, 1]))
+    tokens = Tokens(logps, logps.detach() - CHANGE.log(), ADVANTAGES, torch.tensor([0, 0, 1]))
     found = losses()[name].losses(tokens, recipe)
     found.losses.sum().backward()
     assert found.losses.tolist() == pytest.approx(expected) and logps.grad.tolist() == pytest.approx(gradients)
@@ -170,7 +170,7 @@ def test_each_loss_by_hand(name):
 def test_under_gspo_each_token_follows_the_credit_of_its_own_step():
     """The ratio is the rollout's; a step with credit is not averaged with one that has none."""
     logps = torch.zeros(3, requires_grad=True)
-    tokens = Tokens(logps, torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]), torch.ones(3), torch.zeros(3, dtype=torch.int64))
+    tokens = Tokens(logps, torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]), torch.zeros(3, dtype=torch.int64))
     losses()["gspo"].losses(tokens, RLVESettings()).losses.sum().backward()
     assert logps.grad.tolist() == [-1.0, 0.0, 0.0]
 
@@ -285,6 +285,6 @@ def test_the_divergence_of_what_another_policy_sampled_is_still_that_of_this_one
     logps, sampled, referred = logits.log_softmax(-1), sampler.log_softmax(-1), reference.log_softmax(-1)
     (expected,) = torch.autograd.grad((logps.exp() * (logps - referred)).sum(), logits, retain_graph=True)
     ratios, zeros = torch.exp(logps.detach() - sampled), torch.zeros_like(logps)
-    tokens = Tokens(logps, logps.detach(), zeros, ratios, zeros.long())
+    tokens = Tokens(logps, logps.detach(), zeros, zeros.long())
     (found,) = torch.autograd.grad((sampled.exp() * kl_divergences(tokens, referred) * ratios).sum(), logits)
     torch.testing.assert_close(found, expected)
