@@ -40,19 +40,30 @@ def start(*command: str | Path) -> subprocess.Popen:
 
 
 def finish(*command: str | Path) -> None:
-    """Run a command to its end. Fails with the end of its log if it fails."""
+    """Run a command to its end. Fails with the end of its log if it fails. The test's own time limit is the only one."""
     process = start(*command)
-    assert process.wait(280) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
+    with killed_on_error(process):
+        code = process.wait()
+    assert code == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
 
 
-def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: float = 250) -> None:
-    """Wait until `holds()` is true. Fails if the process ends before, or after `seconds`."""
-    for _ in range(int(seconds * 200)):
-        if holds():
-            return
-        assert process.poll() is None, f"ended too soon, with code {process.returncode}"
-        time.sleep(0.005)
-    raise AssertionError("nothing happened")
+def wait_for(holds: Callable[[], bool], process: subprocess.Popen) -> None:
+    """Wait until `holds()` is true. Fails if the process ends before."""
+    with killed_on_error(process):
+        while not holds():
+            assert process.poll() is None, f"ended too soon, with code {process.returncode}"
+            time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def killed_on_error(process: subprocess.Popen) -> Iterator[None]:
+    """Kill a process with its descendants if the context fails, as it does when the test's time is over."""
+    try:
+        yield
+    except BaseException:
+        if process.poll() is None:
+            kill(process)
+        raise
 
 
 def lines(out: Path) -> list[dict[str, Any]]:

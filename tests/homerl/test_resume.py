@@ -128,7 +128,7 @@ def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_sft_in_real_processes(sft, tmp_path, launcher):
     command = LAUNCHERS[launcher]
@@ -142,7 +142,7 @@ def test_sft_in_real_processes(sft, tmp_path, launcher):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
     "settings", [{}, {"credit": "trajectory", "iterations": 2, "save_steps": 1}], ids=["step", "two iterations"]
 )
@@ -316,7 +316,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3000)
 def test_a_flywheel_killed_in_every_stage_ends_as_an_unbroken_one(tmp_path):
     """Only the flywheel itself is killed: what it started ends by itself, or the next start would meet it."""
     recipe = ROOT / "recipes/smoke.yaml"

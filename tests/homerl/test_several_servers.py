@@ -183,7 +183,7 @@ def served(folder: str, port: int, log: Path) -> subprocess.Popen:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3000)
 def test_two_ranks_train_while_one_of_two_servers_is_killed_and_comes_back(model, tokenizer, task, tmp_path):
     """All samples have the weights of now: a server with those of the folder would show in the gap of log-probabilities.
 

@@ -72,7 +72,7 @@ def machine(tmp_path, dialogues):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(3000)
 def test_another_machine_goes_on_with_what_is_in_the_bucket(machine, tmp_path):
     out = tmp_path / "bucket/tiny"
     process = machine("one")

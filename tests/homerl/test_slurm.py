@@ -44,7 +44,7 @@ time.sleep(600)
 """
 
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture

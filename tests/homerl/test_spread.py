@@ -101,7 +101,7 @@ def same_losses(one: Path, other: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize(("how", "kind"), SPREAD)
 def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_path):
     """Spread as the recipe says, as accelerate's configuration says, and not at all: the same run."""
@@ -122,7 +122,7 @@ def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("how", ["fsdp2", *ZERO])
 def test_a_merged_adapter_is_the_reference_of_shards(how, rlve, model, tmp_path):
     adapter = get_peft_model(copy.deepcopy(model), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
@@ -140,7 +140,7 @@ def test_a_merged_adapter_is_the_reference_of_shards(how, rlve, model, tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("how", ["fsdp2", *ZERO])
 def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
     """Policy, reference and sampler are one model at first, positions included, and what is saved says its type."""

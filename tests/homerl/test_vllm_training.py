@@ -128,7 +128,7 @@ def serving(model: str, port: int, log: Path, dtype: str = "float32"):
     with log.open("a") as out:
         process = subprocess.Popen([*SERVER, *arguments], env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
-        wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process, 600)
+        wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process)
         yield process
     finally:
         os.killpg(process.pid, signal.SIGKILL)

@@ -52,7 +52,7 @@ def test_a_start_deletes_what_was_being_written(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("settings", [{}, {"muon": 0.01}], ids=["adamw", "muon"])
 def test_training_goes_on_while_a_checkpoint_is_written_and_a_kill_then_loses_that_one_alone(
     settings: dict, dialogues: Path, tmp_path: Path
