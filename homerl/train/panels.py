@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 SECTIONS = {  # section -> names, or prefixes that end in a slash; the first match decides
-    "1 success": ("success", "reward", "outcome/", "fault/", "eval/", "curriculum/flat", "curriculum/left_flat"),
+    "1 success": (
+        "success", "reward", "outcome/", "fault/", "eval/", "curriculum/zero_variance", "curriculum/left_zero_variance",
+    ),
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (
         "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in modes()),

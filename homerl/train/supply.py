@@ -152,7 +152,7 @@ class Supply:
         left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
         first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
         batch.metrics = {
-            "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(left) / self.groups,
+            "curriculum/zero_variance": sum(first) / self.groups, "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip

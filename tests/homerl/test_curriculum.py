@@ -149,7 +149,8 @@ def test_a_group_without_variance_is_replaced_until_it_has_some():
     batch = batch_of(supply)
     assert [row["seed"] for row in batch.rows[::2]] == [order[3], order[7], order[2]], "each has spares of its own"
     assert set(player.asked) == {*order[:5], order[7]} and len(player.asked) == 6
-    assert batch.metrics["curriculum/flat"] == pytest.approx(2 / 3) and batch.metrics["curriculum/left_flat"] == 0.0
+    assert batch.metrics["curriculum/zero_variance"] == pytest.approx(2 / 3)
+    assert batch.metrics["curriculum/left_zero_variance"] == 0.0
     assert supply.curriculum.success_rates.keys() == set(player.asked), "what had no variance has a success rate too"
     assert not supply.curriculum.state()["unfinished"]
     assert [seed for _, seed in supply.curriculum.returned][:4] == [order[5], order[6], order[8], order[9]]
@@ -199,9 +200,9 @@ def test_refills_are_bounded_and_what_is_left_has_no_advantage():
     supply = supply_of(Episodes(lambda seed, member: 1.0), refill=2)
     batch = batch_of(supply)
     assert len(supply.player.asked) == 9 and supply.curriculum.position == 9
-    assert batch.metrics["curriculum/left_flat"] == 1.0 and not any(a for row in batch.advantages for a in row)
+    assert batch.metrics["curriculum/left_zero_variance"] == 1.0 and not any(a for row in batch.advantages for a in row)
 
 
 def test_without_refill_nothing_is_replaced():
     supply = supply_of(Episodes(lambda seed, member: 1.0), refill=0)
-    assert batch_of(supply).metrics["curriculum/flat"] == 1.0 and supply.curriculum.position == 3
+    assert batch_of(supply).metrics["curriculum/zero_variance"] == 1.0 and supply.curriculum.position == 3

@@ -14,7 +14,7 @@ LOGS = {
     "loss": 0.1, "success": 0.5, "reward": 1.25, "entropy": 0.7, "kl": 0.01, "num_tokens": 100, "eval/success": 0.6,
     "outcome/success": 0.5, "outcome/turn_limit": 0.25, "outcome/user_error": 0.0, "reward_by_step/progress/0": 0.5,
     "credit_by_step/mass/1": 0.2, "episode/turns": 2.0, "time/rollout": 0.5, "time/train": 0.25, "time/user": 0.25,
-    "time/seconds": 40.0, "curriculum/flat": 0.1, "curriculum/passes": 0.3, "user/requests": 7.0,
+    "time/seconds": 40.0, "curriculum/zero_variance": 0.1, "curriculum/passes": 0.3, "user/requests": 7.0,
     "sentinel/zero_advantage": 0.2, "rewards/progress/mean": 0.3,
 }  # fmt: skip
 
@@ -22,7 +22,7 @@ LOGS = {
 def test_each_figure_is_in_the_section_that_it_is_looked_for_in():
     found = sections(LOGS)
     assert found["1 success/success"] == 0.5 and found["1 success/eval/success"] == 0.6
-    assert found["1 success/curriculum/flat"] == 0.1 and found["7 user and blueprints/curriculum/passes"] == 0.3
+    assert found["1 success/curriculum/zero_variance"] == 0.1 and found["7 user and blueprints/curriculum/passes"] == 0.3
     assert found["2 rewards by step/reward_by_step/progress/0"] == 0.5 and found["4 policy/kl"] == 0.01
     assert {name.split("/")[0] for name in found} == set(SECTIONS)
     assert len(found) == len(LOGS) - 2, "num_tokens and TRL's own sums of rewards have no section"

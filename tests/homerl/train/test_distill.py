@@ -227,7 +227,7 @@ def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher
     folder = recipe("run", None).out
     kl = metrics(folder, "distill/kl")
     assert len(kl) == 6 and kl[-1] < 0.85 * kl[0]
-    assert metrics(folder, "curriculum/left_flat") == [1.0] * 6, "some group varied: the test proves little"
+    assert metrics(folder, "curriculum/left_zero_variance") == [1.0] * 6, "some group varied: the test proves little"
     first = [row["id"] for row in read_rows(folder / "rollouts/update_000001.jsonl")]
     train_rlve(recipe("plain", None, updates=1, curriculum={"refill": 0}))
     assert first == [row["id"] for row in read_rows(recipe("plain", None).out / "rollouts/update_000001.jsonl")]
