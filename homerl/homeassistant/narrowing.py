@@ -20,6 +20,7 @@ Spec = dict[str, Any]  # a specification as JSON
 COMPARED: dict[type, Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 NUMERIC = ("abs", "int", "max", "min", "round")
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+HOMEWARD = ("dock", "return_to_base")  # services that send a robot home
 EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an expression
 
 
@@ -51,6 +52,15 @@ def at_once(spec: Spec) -> Spec:
     ]
     services = [one | {"code": _unassigned(one["code"], moving)} for one in spec.get("services", ())]
     return spec | {"attributes": kept, "services": services}
+
+
+def docked(spec: Spec) -> Spec:
+    """The specification of a robot that is home as soon as it is sent there."""
+    services = [
+        one | {"code": f"{one['code'].strip()}\nself.way = 0"} if one["name"] in HOMEWARD else one
+        for one in spec["services"]
+    ]
+    return spec | {"services": services}
 
 
 def _unassigned(code: str, names: Collection[str]) -> str:

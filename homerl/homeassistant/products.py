@@ -27,10 +27,10 @@ from homerl.homeassistant.codes import asking
 from homerl.homeassistant.fans import stepped
 from homerl.homeassistant.forms import Forms, every_field, features, fields, shipped_forms
 from homerl.homeassistant.generic import SWITCHED, Note, identifier, readings, service, state_of
-from homerl.homeassistant.history import is_at_once
+from homerl.homeassistant.history import ROAMING, is_at_once
 from homerl.homeassistant.lights import WHITE, modes_of, uncoloured
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.narrowing import Spec, at_once, narrowed, rebounded, rechosen, restarted
+from homerl.homeassistant.narrowing import Spec, at_once, docked, narrowed, rebounded, rechosen, restarted
 from homerl.homeassistant.scripts import lasting
 from homerl.homeassistant.units import in_units_of
 
@@ -149,7 +149,7 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     if base is not None:
         spec = _of_its_own(spec, entity)
     if is_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
-        spec = at_once(spec)
+        spec = docked(spec) if entity.domain in ROAMING else at_once(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from envs.homeenv.automation import hidden_rules
 from envs.homeenv.home import Home
 from homerl.homeassistant.automations.lengths import length
+from homerl.homeassistant.client import connect
 from homerl.homeassistant.fixtures import load, save
-from homerl.homeassistant.history import is_at_once
+from homerl.homeassistant.history import is_at_once, with_history
 from homerl.homeassistant.importing import Imported, import_home
-from homerl.homeassistant.listing import HISTORY, SCRIPTS
+from homerl.homeassistant.listing import HISTORY, SCRIPTS, Listing
 from homerl.homeassistant.translation import from_homeassistant, to_homeassistant
 from tests.homerl.homeassistant.making import alone
-from tests.homerl.homeassistant.replay import listing
+from tests.homerl.homeassistant.replay import TOKEN, Replay, listing
 
 SCRIPT, LAMP, BLIND = "script.good_night", "light.ceiling_lights", "cover.hall_window"
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
@@ -82,10 +85,51 @@ def test_a_cover_is_there_at_once_if_its_history_says_so(past: list[str], then: 
 
 
 @pytest.mark.parametrize(
+    ("robot", "start", "send_home", "tour"),
+    [
+        ("vacuum.demo_vacuum_0_ground_floor", "start", "return_to_base", "cleaning"),
+        ("lawn_mower.my_lawn_mower", "start_mowing", "dock", "mowing"),
+    ],
+)
+def test_a_robot_is_home_at_once_if_its_history_says_so(robot: str, start: str, send_home: str, tour: str) -> None:
+    """It cleans for as long as any other."""
+    for past, then in ((["docked", tour], "docked"), (["docked", "returning", tour], "returning")):
+        home = imported(**{HISTORY: {robot: past}}).home
+        home.call(robot, start)
+        home.advance(60)
+        assert home.get(robot, "state") == tour
+        home.call(robot, send_home)
+        assert home.get(robot, "state") == then
+
+
+def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() -> None:
+    """`s` is how Home Assistant writes a state of the past."""
+    told = {"cover.hall_window": "open closed open", "vacuum.demo_vacuum_0_ground_floor": "docked cleaning docked returning",
+            "vacuum.demo_vacuum_1_first_floor": "cleaning unavailable paused"}  # fmt: skip
+    rows = {name: [{"s": state} for state in states.split()] for name, states in told.items()}
+    recorded = listing()
+    home = recorded.model_copy(update={"sources": recorded.sources | {HISTORY: {"lock.front_door": ["locked"]}}})
+    with Replay(home.model_copy(update={"sources": home.sources | {"history/history_during_period": rows}})) as server:
+
+        async def asked() -> list[Listing]:
+            async with connect(server.url, SecretStr(TOKEN)) as client:
+                first = await with_history(client, home)
+                return [first, await with_history(client, first)]
+
+        first, second = asyncio.run(asked())
+    (question,) = (one for one in server.seen if one["type"] == "history/history_during_period")
+    past = first.sources[HISTORY]
+    assert [past[name] for name in told] == [["closed", "open"], ["cleaning", "docked"], []] and first == second
+    assert past["lock.front_door"] == ["locked"] and "lock.front_door" not in question["entity_ids"]
+
+
+@pytest.mark.parametrize(
     ("domain", "states", "assumed", "at_once"),
     [
         ("lock", ["locked", "unlocked"], False, True), ("lock", ["locked"], False, False), ("cover", [], True, True),
         ("alarm_control_panel", ["arming", "disarmed"], False, False), ("light", ["off", "on"], False, False),
+        ("vacuum", ["cleaning", "docked"], False, True), ("vacuum", ["cleaning", "docked", "returning"], False, False),
+        ("vacuum", [], True, False),
     ],
 )  # fmt: skip
 def test_what_is_at_once_moved_and_was_never_on_its_way(

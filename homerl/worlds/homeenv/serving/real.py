@@ -24,6 +24,7 @@ from homerl.homeassistant.client import PATIENCE, Client, connect
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.exposure import withdrawn
 from homerl.homeassistant.following import essence, events, is_as_known, is_running, remembering
+from homerl.homeassistant.history import with_history
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import CONFIG, REGISTERED, Listing
 from homerl.homeassistant.translation import domain_of, refresh, to_homeassistant
@@ -107,6 +108,7 @@ class HomeAssistant:
         try:
             async with self._connected() as client:
                 listing = remembering(await with_automations(client, await client.listing()), self.known)
+                listing = await with_history(client, listing)
             if is_running(listing):
                 changed = self.known is None or essence(listing) != essence(self.known)
                 self._fresh = (await asyncio.to_thread(import_home, listing)).home if changed else self._fresh

@@ -139,6 +139,23 @@ def test_a_restart_in_between_loses_nothing(server):
     assert "turn_on" in late.plan.by_did[LAMP].spec.service_index and late.get(LAMP, "state") == "unavailable"
 
 
+def test_a_home_that_began_with_a_file_learns_from_the_history_too():
+    """A garage door that was open and closed, and never on its way, is at once where it is sent."""
+    home, door = listing(), "cover.garage_door"
+    past = {"history/history_during_period": {door: [{"s": "open"}, {"s": "closed"}]}}
+    with Replay(home.model_copy(update={"sources": home.sources | past})) as server:
+
+        async def begun() -> Home | None:
+            real_home = HomeAssistant(server.url, SecretStr(TOKEN))
+            real_home._doubt.set()
+            return await real_home.renewed()
+
+        twin = asyncio.run(begun())
+    assert twin is not None and twin.get(door, "state") == "closed"
+    twin.call(door, "open_cover")
+    assert twin.get(door, "state") == "open"
+
+
 def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
     async def talk() -> Any:
         async with followed(server) as home:
