@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,48 @@ def test_all_parts_are_of_this_version() -> None:
     manifest = json.loads((COMPONENT / "manifest.json").read_text())
     assert manifest["version"] == CONFIG["version"] == homerl.__version__
     assert json.loads((FOLDER / "hacs.json").read_text())["homeassistant"] == CONFIG["homeassistant"]
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in nested objects."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from texts_in(one)
+    else:
+        yield value
+
+
+def test_the_component_keeps_the_rules_of_hassfest_and_hacs() -> None:
+    """Those that need no published repository. Neither program is in a package that can be installed."""
+    manifest, hacs = (json.loads(path.read_text()) for path in (COMPONENT / "manifest.json", FOLDER / "hacs.json"))
+    wanted = set("domain name codeowners documentation integration_type iot_class issue_tracker version".split())
+    allowed = wanted | set("after_dependencies config_flow dependencies loggers requirements single_config_entry".split())
+    assert [*manifest] == ["domain", "name", *sorted(manifest.keys() - {"domain", "name"})]
+    assert wanted <= manifest.keys() <= allowed and manifest["domain"] == COMPONENT.name
+    assert manifest["integration_type"] in ("device", "entity", "hardware", "helper", "hub", "service", "system")
+    assert manifest["iot_class"] in ("assumed_state", "calculated", "local_polling", "local_push")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", manifest["version"])
+    assert all(manifest[key].startswith("https://") for key in ("documentation", "issue_tracker"))
+    before, after = set(manifest["dependencies"]), set(manifest["after_dependencies"])
+    source = "\n".join(path.read_text() for path in COMPONENT.glob("*.py"))
+    parts = re.findall(r"homeassistant\.components\.(\w+)", source)
+    whole = ", ".join(re.findall(r"from homeassistant\.components import (.+)", source)).split(", ")
+    assert {*parts, *whole} <= before | after and not before & after
+    assert "async_step_hassio" not in source or "self.async_set_unique_id" in source
+    assert {"name"} <= hacs.keys() <= {"name", "homeassistant", "hacs", "filename", "zip_release", "render_readme"}
+
+
+def test_the_texts_of_the_component_keep_the_rules_of_hassfest() -> None:
+    """No HTML, no address, no placeholder in quotes, no space at an end; each field that is described is there."""
+    for path in (COMPONENT / "strings.json", *(COMPONENT / "translations").iterdir()):
+        told = json.loads(path.read_text())
+        for text in texts_in(told):
+            assert text and text == text.strip() and not re.search(r"<[a-z/]|'{\w+}'|\[%|%\]", text, re.I), text
+            assert not re.search(r"(\w+://|www\.)[a-z0-9]+([-.][a-z0-9]+)*\.[a-z]{2,5}\b", text, re.I), text
+        steps = [step for flow in ("config", "options") for step in told[flow]["step"].values()]
+        assert all(step.get("data_description", {}).keys() <= step.get("data", {}).keys() for step in steps)
+        names = [name for one in told["selector"].values() for name in one["options"]]
+        assert all(re.fullmatch(r"[a-z0-9]+([_-][a-z0-9]+)*", name) for name in names)
 
 
 def test_the_component_depends_on_nothing_but_home_assistant() -> None:
