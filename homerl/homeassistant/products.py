@@ -42,7 +42,11 @@ UNSAID = {  # features that no form tells
     "water_heater": {"set_temperature": 1, "set_operation_mode": 2, "set_away_mode": 4, "turn_on": 8, "turn_off": 8},
 }
 BOUNDS = ("type", "options", "range", "precision", "format")
-REPEATED = {"input_datetime": frozenset("year month day hour minute second timestamp".split())}  # what the state tells too
+REPEATED = {  # what the state, or another attribute, tells too
+    "input_datetime": frozenset("year month day hour minute second timestamp".split()),
+    "light": frozenset("xy_color rgbw_color rgbww_color".split()),  # a colour is told by hue and saturation
+}
+STEPS = ("percentage_step",)  # arguments that are no value of the attribute of this name
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
 
@@ -244,7 +248,10 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
                 own = ("off",) if entity.domain == "climate" else attribute["options"]
                 one["code"] = rechosen(one["code"], "state", own, switched_on(entity, attribute["options"]))
         if "arguments" in one:
-            one["arguments"] = [limited(argument, argument["name"], entity) for argument in one["arguments"]]
+            one["arguments"] = [
+                argument if argument["name"] in STEPS else limited(argument, argument["name"], entity)
+                for argument in one["arguments"]
+            ]
     return spec
 
 

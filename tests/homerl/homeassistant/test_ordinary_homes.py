@@ -126,6 +126,20 @@ def test_a_player_that_is_off_tells_fractions_later() -> None:
     assert values_of(device, "playing", {"media_position": 61.27})["media_position"] == 61.3
 
 
+def test_a_fan_of_three_speeds_is_stepped_by_any_percentage() -> None:
+    """The step that a call names is a whole number, whatever that of its speeds is."""
+    home = alone("fan.attic", "on", supported_features=49, percentage=33, percentage_step=33.333333333333336).home
+    home.call("fan.attic", "increase_speed", (), {"percentage_step": 25})
+    assert home.get("fan.attic", "percentage") == 58
+
+
+def test_a_colour_is_told_once() -> None:
+    """The same colour in other numbers would stay as it was when another is set."""
+    shown = {"supported_color_modes": ["hs"], "color_mode": "hs", "hs_color": [0, 100], "xy_color": [0.7, 0.3]}
+    state = alone("light.strip", "on", **shown).home.state_of("light.strip")
+    assert state["hs_color"] == (0, 100) and "xy_color" not in state
+
+
 def test_a_fan_has_a_third_of_its_speed() -> None:
     made = alone("fan.attic", "on", supported_features=49, percentage=33.3, percentage_step=33.3)
     assert not not_made(made) and made.home.get("fan.attic", "percentage") == 33.3
