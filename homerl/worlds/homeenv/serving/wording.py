@@ -95,4 +95,13 @@ def _pattern(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
 
 
 def _without_harmless(text: str) -> str:
-    return _finder("harmless").sub(" ", text)
+    return _spared().sub(lambda found: found[1] or " ", text)
+
+
+@cache
+def _spared() -> re.Pattern[str]:
+    """What finds a long word of the other groups that stands alone, as its first group, or else a harmless one."""
+    groups = [words for group, words in read_yaml(FILE).data.items() if group != "harmless"]
+    listed = {way for words in groups for many in words.values() for word in many for way in _ways(word)}
+    alone = sorted(re.escape(word) for word in listed if len(word) >= COMPOUND and "-" not in word)
+    return re.compile(rf"(\b(?:{'|'.join(alone)})s?\b)|{_finder('harmless').pattern}")

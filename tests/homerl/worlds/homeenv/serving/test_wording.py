@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.worlds.homeenv.serving.wording import tells
+from envs.documents import read_yaml
+from homerl.worlds.homeenv.serving.wording import FILE, tells
 
 TELLING = {
     "fi": "Etuovi|Autotalli|Uuni|Liesi",
@@ -13,12 +14,13 @@ TELLING = {
     "uk": "Двері|Духовка|dukhovka|Кран газу",
     "en": "Front Door|Water main|Space heater|Gas shutoff|Induction hob|frontdoor|FrontDoor|front_door_1|door2|"
     "Doorlock|SmartLock|GateLock|sidegate|gateopener|unlocker|"
-    "Stovetop|Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe",
+    "Stovetop|Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe|"
+    "Radiator|Deep fryer|BBQ|Furnace",
     "de": "Hauptwasserhahn|Heizlüfter Bad|Heizluefter|Einbruchmeldeanlage|Haustür|Haustuer|Haustur|HAUSTÜR|"
     "Haustu\u0308r|Haustürschloss|Haustuerschloss|Eingangstür|Wohnungstürrelais|"
     "WCTür|Saunatür|Saunatuer|tur|Tür1|Türöffner|Tueroeffner|Turoffner|Schloß|Türschloß|Garagentor|Gartentor 2|Hoftor|"
     "Hoftore|Tormotor|Einfahrtstor|Kochfeld|Werktor|Parktor|Elektrotor|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|"
-    "Wohnungstueren",
+    "Wohnungstueren|Heizung Bad|Schranke|Haupthahn|Durchlauferhitzer|Ceranfeld",
     "fr": "Four|Poêle à granulés|Arrivée d'eau|Vanne gaz|Porte d'entrée|Porte d’entree|PORTAIL|Gâche|gache électrique|"
     "Serrure|Cuisinière|cuisiniere",
     "es": "Vitro|Llave de paso|Calefactor baño|Puerta principal|Portón|porton|Cerradura|Vitroceramica",
@@ -31,7 +33,8 @@ TELLING = {
     "sv": "Braskamin|Vattenavstängning|Ytterdörr|ytterdorr|Lås|laas|Dörrlås|dorrlas|Garageport",
     "da": "Dør|Hoveddør|hoveddor",
     "tr": "Kapı|KAPI|kapi|Kapı kilidi|Fırın|FIRIN",
-    "zh": "总水阀|取暖器|门锁|车库门|車庫門",
+    "zh": "总水阀|取暖器|门锁|车库门|車庫門|道闸",
+    "ro": "Cuptor|Bariera|Incalzire",
 }
 ELSE = {
     "en": "Clocks|Alarm clock|Sunblock|Blocker|Locker room|Porter|Portable|Portal|Port 3|Passport|Gateway|"
@@ -56,6 +59,12 @@ def listed(names: dict[str, str]) -> list[str]:
 @pytest.mark.parametrize("name", listed(TELLING))
 def test_a_name_of_a_door_or_of_what_burns_is_one_however_it_is_written(name: str) -> None:
     assert tells([name], "acts", "places", "flows")
+
+
+def test_a_listed_word_that_stands_alone_tells_whatever_it_contains() -> None:
+    words = ((group, word) for group, told in read_yaml(FILE).data.items() for many in told.values() for word in many)
+    alone = [(group, word.strip("=")) for group, word in words if group != "harmless" and word.strip("-") == word]
+    assert not [word for group, word in alone if not tells([word], group)]
 
 
 @pytest.mark.parametrize("name", listed(ELSE))
