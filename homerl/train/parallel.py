@@ -29,6 +29,7 @@ from homerl.train.engines.contract import PolicyTrainer
 from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
 from homerl.train.recipe import TrainingRecipe
 from homerl.train.refusals import in_shards, parallel_mode, world_size
+from homerl.train.sentinel import refuse_not_finite
 from homerl.train.shards import prepare_sharding
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
@@ -82,6 +83,10 @@ class ParallelTrainer(CompleteCheckpoints, OwnOptimizer, BackgroundSaves):
         """Train; weights are sharded first, if they are to be."""
         prepare_sharding(self.model, self.accelerator)
         return super().train(*args, **kwargs)
+
+    def check_loss(self, loss: torch.Tensor) -> None:
+        """Stop all ranks before their weights change if the loss of one is not finite. transformers would train on."""
+        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(*args, **kwargs)

@@ -64,7 +64,7 @@ from homerl.train.prefixes import verified_in
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, refuse_untrainable, starts_empty, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
-from homerl.train.sentinel import Sentinel, UpdateSignal, refuse_not_finite
+from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics, reward_metrics
 from homerl.train.tensors import SampledTokens, sampled_tokens
 from homerl.train.transcripts import log_transcripts
@@ -205,7 +205,7 @@ class RLVETrainer(ParallelTrainer):
                 dropout=lora is not None and lora.dropout > 0,
             )  # fmt: skip
             self._report(self.batch)
-        loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self._check)  # by passes
+        loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self.check_loss)  # by passes
         self._record(self.objective.metrics(ranks.reduce(sums).tolist()))
         return loss
 
@@ -297,10 +297,6 @@ class RLVETrainer(ParallelTrainer):
     def _gather(self, rows: list[Any]) -> list[Any]:
         with self.phases.phase("collective", "idle", waits=True):
             return list(gather_object(rows))
-
-    def _check(self, loss: torch.Tensor) -> None:
-        """Stop all ranks if the loss of one is not finite, before weights are changed."""
-        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
     def _record(self, metrics: Mapping[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""

@@ -33,7 +33,6 @@ from homerl.train.phases import TRAIN, Phases
 from homerl.train.rank_batches import RankBatches, RankBatchSampler, homes_of
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
-from homerl.train.sentinel import refuse_not_finite
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
 
@@ -118,7 +117,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
                 assert scored.entropy is not None and scored.top is not None, "TRL's head of SFT gives them"
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
-            loss, sums = self.updates.train(model, sequences, objective, self._check)
+            loss, sums = self.updates.train(model, sequences, objective, self.check_loss)
         self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
@@ -129,10 +128,6 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
             return counts
         total = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
         return [int(count) for count in total.tolist()]
-
-    def _check(self, loss: torch.Tensor) -> None:
-        """Stop all ranks if the loss is not finite: transformers would log 0 in its place, and train on."""
-        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the seconds since the last log, and the means over the tokens of the updates since then."""
