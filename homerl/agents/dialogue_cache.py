@@ -89,7 +89,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
 
 def can_hold(model: Any) -> bool:
     """Whether the keys and values of a model can be cut and joined: in all layers one for each token, whatever follows it.
-    Models on a GPU are left out: there the engines `vllm` and `continuous` hold them.
+    Models on a GPU are left out: there the engine `vllm` holds them.
     """
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer

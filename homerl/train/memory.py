@@ -133,8 +133,7 @@ def estimate(recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80
             teacher = of_config(config_of(teacher_model(recipe.model, settings.distill.model)))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
-        left = max(0.0, memory - sum(always.values()))
-        use = engine_of(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded, left))
+        use = engine_of(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always
     logits = shape.logits() / GB
     headroom = Headroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)

@@ -53,10 +53,4 @@ def sampler(machine: Machine, kind: str, source: Path, tokenizer: Any, most: int
         return engine
     dtype = machine.pick(torch.bfloat16, torch.float32)
     model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype).to(machine.device).eval()
-    if kind == "transformers":
-        return TransformersEngine(model, tokenizer, most, batch=256)
-    from homerl.train.engines.continuous import Continuous
-
-    engine = Continuous(tokenizer, most, 1.0, 0.6)
-    engine.model = model
-    return engine
+    return TransformersEngine(model, tokenizer, most, batch=256)

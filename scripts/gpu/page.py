@@ -16,7 +16,7 @@ from gpu.breakdown import GROUPS
 PAGE = "docs/results/gpu.md"
 BEGIN, END = "<!-- measured: written by scripts/gpu_report -->", "<!-- /measured -->"
 TRAINING = ("sft_8b_lora", "sft_4b", "rlve_8b_lora")
-GENERATION = ("generate_transformers", "generate_continuous", "generate_vllm")
+GENERATION = ("generate_transformers", "generate_vllm")
 SCRATCH = ("scratch_100m", "long_100m")
 STAGES = {"untrained": "untrained", "sft": "SFT", "rlve": "RLVE", "rlve_trajectory": "RLVE, credit by trajectory"}
 Report = dict[str, Any]

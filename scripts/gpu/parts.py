@@ -56,7 +56,6 @@ PARTS = {
     "sft_4b": sft("sft_4b", "Qwen3-4B"),
     "layers_8b": Part(layers),
     "generate_transformers": generation("transformers"),
-    "generate_continuous": generation("continuous"),
     "generate_vllm": generation("vllm", needs="vllm"),
     "scratch_100m": Part(lambda machine: scratch(machine, "scratch_100m")),
     "long_100m": Part(lambda machine: scratch(machine, "long_100m", second=True), needs="vllm"),

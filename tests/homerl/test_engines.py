@@ -26,7 +26,6 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.checks.preflight import _engine
 from homerl.train.engines import synced
-from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.registry import engine_of
 from homerl.train.engines.server import Server, freezes_requests
 from homerl.train.engines.synced import WeightLock, merged_weights
@@ -697,51 +696,6 @@ def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenize
     assert after.version == 1 and after.logprobs != before.logprobs
 
 
-# Continuous batching
-
-
-def continuous(model, tokenizer):
-    """Continuous batching on the weights of a model in training."""
-    engine = Continuous(tokenizer, 12, 0.9, 0.5)
-    trainer = SimpleNamespace(
-        accelerator=SimpleNamespace(unwrap_model=lambda model: model), model_wrapped=model.train(), phases=None
-    )
-    engine.attach(trainer, Phases(Path(os.devnull)))
-    return engine
-
-
-def test_continuous_batching_samples_by_the_seed_of_each_update(model, tokenizer):
-    """The random numbers of an update and a rank are its own, as with every engine."""
-    engine, found = continuous(model, tokenizer), {}
-    for seed in (1, 2, 1):
-        engine.sync(0)
-        torch.manual_seed(seed)
-        with engine.awake():
-            found.setdefault(seed, []).append(sampled(engine, PROMPTS[0])[0].ids)
-    first, again = found[1]
-    assert first == again and first != found[2][0]
-
-
-def test_continuous_batching_samples_what_the_model_gives_to_its_own_samples(model, tokenizer):
-    """Log-probabilities of a whole forward pass, and the model is left as it was."""
-    attention = model.config._attn_implementation
-    engine = continuous(model, tokenizer)
-    engine.sync(3)
-    try:
-        with engine.awake():
-            found = sampled(engine, *PROMPTS * 3)
-    finally:
-        was = model.training
-        model.eval()
-    assert was and model.config._attn_implementation == attention and len({s.ids for s in found}) > 3
-    for prompt, sample in zip(PROMPTS * 3, found, strict=True):
-        with torch.no_grad():
-            logits = model(torch.tensor([[*prompt, *sample.ids]])).logits[0, len(prompt) - 1 : -1] / 0.9
-        whole = torch.log_softmax(logits, -1).gather(1, torch.tensor(sample.ids)[:, None])[:, 0]
-        torch.testing.assert_close(torch.tensor(sample.logprobs), whole, atol=1e-4, rtol=1e-4)
-        assert sample.version == 3
-
-
 # By recipe
 
 
@@ -757,7 +711,7 @@ def test_the_recipe_chooses(tokenizer):
         return type(engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False)).__name__
 
     assert make() == "InPlace" and make(async_rollouts=1) == "Snapshot"
-    assert make(engine={"kind": "continuous"}) == "Continuous" and make(engine={"kind": "vllm"}) == "Colocated"
+    assert make(engine={"kind": "vllm"}) == "Colocated"
     with served() as url:
         assert make(engine={"kind": "server", "url": url}) == "Server"
     with pytest.raises(ValueError, match="`url` goes with"):

@@ -64,7 +64,6 @@ PARTS = {
     "sft_4b": ("tokens_per_second", *TRAINED),
     "rlve_8b_lora": ("training_seconds", "by_share", "engine", *TRAINED),
     "generate_transformers": ("tokens_per_second", "tokens"),
-    "generate_continuous": ("tokens_per_second", "tokens"),
     "scratch_100m": ("untrained", "sft", "rlve", "rlve - sft", "trajectories", "parameters"),
     "long_100m": ("sft", "rlve", "rlve_trajectory", "rlve - sft", "rlve_trajectory - sft", "rlve - rlve_trajectory"),
 }

@@ -242,16 +242,6 @@ def test_a_whole_copy_to_sample_from_is_counted():
     assert "the sampler's copy" not in estimate(recipe("rlve_full")).always
 
 
-def test_continuous_batching_takes_its_share_of_what_is_free():
-    def found(share: str):
-        engine = ("--parallel", "none", "--rlve.engine", f"{{kind: continuous, gpu_memory: {share}}}")
-        return estimate(recipe("rlve_8b_lora", *engine), gpus=1)
-
-    for share in ("0.1", "0.35", "0.9"):
-        assert found(share).sampling["cache"] == pytest.approx(float(share) * (80 - sum(found(share).always.values())))
-        assert found(share).verdict(80).startswith("fits in 80 GB")
-
-
 def test_vllm_without_room_for_the_whole_model_does_not_fit():
     said = estimate(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).verdict(80)
     assert said == "does not fit in 80 GB: vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache"

@@ -159,14 +159,11 @@ def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
 
 MUON = {"run": "sft", "data": "d", "parallel": "zero3", "sft": {"muon": 0.02}, "model": {"name": "m"}}
 SHARDED = {"run": "rlve", "parallel": "fsdp2", "model": {"name": "m"}}
+ADAPTER = SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}}
 REFUSED = [
     (MUON, "Muon needs matrices"),
     (MUON | {"parallel": "zero2"}, "Muon needs matrices, and zero2"),
-    (SHARDED | {"rlve": {"engine": {"kind": "continuous"}}}, "engine continuous needs whole weights, and fsdp2"),
-    (
-        SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}},
-        "an adapter that fsdp2 shards cannot be merged for engine vllm",
-    ),
+    (ADAPTER, "an adapter that fsdp2 shards cannot be merged for engine vllm"),
     (SHARDED | {"parallel": "ddp", "model": {"name": "m", "dtype": "float16"}}, "this one is to be float16"),
     (SHARDED | {"model": {"from_scratch": {}}}, "RLVE starts from a trained model"),
     (SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "vllm"}}}, "engine vllm takes weights from a GPU"),
@@ -213,7 +210,7 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
     outside = {"USE_DEEPSPEED": "true", "DEEPSPEED_CONFIG_FILE": str(own), "DEEPSPEED_ZERO_STAGE": "2"}
     for name, value in outside.items():
         monkeypatch.setenv(f"ACCELERATE_{name}", value)
-    recipe = made(SHARDED | {"rlve": {"engine": {"kind": "continuous"}}})
+    recipe = made(SHARDED)
     assert parallel_mode(recipe) == how and in_shards(recipe) == (stage == 3)
     missing = importlib.util.find_spec("deepspeed") is None
     assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
@@ -223,6 +220,6 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
 
 
 def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):
-    path = written(base | SHARDED | {"cpu": False, "rlve": {"engine": {"kind": "continuous"}}}, tmp_path)
+    path = written(base | ADAPTER | {"cpu": False}, tmp_path)
     done = homerl("check", path, cwd=ROOT)
-    assert done.returncode == 2 and "use engine `vllm`, `server` or `transformers`" in done.stderr
+    assert done.returncode == 2 and "cannot be merged for engine vllm" in " ".join(done.stderr.split())

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import Field
-
 from envs.model import Model
 from homerl.agents.policy import Engine
 from homerl.train.model import ModelSettings
@@ -84,21 +82,9 @@ class TrainedEngine(Engine, Protocol):
         """The context of all sampling of an update. The trainer does not work in it, except with `async_rollouts`."""
 
 
-class GpuShare(Model):
-    """A key that several engines have."""
-
-    gpu_memory: float = Field(
-        0.35,
-        gt=0,
-        lt=1,
-        description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory, of `continuous` of what is free.",
-    )
-
-
 @dataclass(frozen=True)
 class MemorySizes:
-    """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, the GPU's memory, and what
-    training leaves of it when it does not work (`free`).
+    """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, and the GPU's memory.
 
     `sharded` tells whether each GPU has only a shard of the weights.
     """
@@ -107,7 +93,6 @@ class MemorySizes:
     cache: float
     gpu: float
     sharded: bool
-    free: float
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ def policy_model_name(url: str) -> str:
 class PolicyServer(SyncedKind):
     """The engine `server`."""
 
-    name, order, keys = "server", 3, ServerKeys
+    name, order, keys = "server", 2, ServerKeys
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
     shares_gpu = False
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from envs.model import Model
 from homerl.agents.policy import Sample
-from homerl.train.engines.contract import GpuShare, MemorySizes, MemoryUse, SamplerSettings
+from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
 
-class VLLMKeys(GpuShare):
+class VLLMKeys(Model):
     """The recipe keys of engine `vllm`."""
 
+    gpu_memory: float = Field(0.35, gt=0, lt=1, description="Of `vllm`: share (0 to 1) of each GPU's memory.")
     sleep: bool = Field(True, description="Of `vllm`: whether it frees memory while the trainer works.")
 
 
@@ -101,7 +103,7 @@ class Colocated(Synced):
 class VLLM(SyncedKind):
     """The engine `vllm`."""
 
-    name, order, keys = "vllm", 2, VLLMKeys
+    name, order, keys = "vllm", 1, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> Colocated:
