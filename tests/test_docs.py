@@ -27,7 +27,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 import typer
 import yaml
-from forked import TRAINING, homerl
+from forked import homerl
 from pydantic import BaseModel
 
 from envs.homeenv.devices.spec import DeviceSpec
@@ -523,8 +523,8 @@ def started(
     while match := ASSIGNED.fullmatch(words[0]):
         here[match[1]] = match[2]
         del words[0]
-    if words[0] == "homerl" and not any(name.startswith("HOMERL_") for name in here):
-        return homerl(*words[1:], cwd=folder, env=os.environ | here, loads=TRAINING if words[1] == "check" else ())
+    if words[0] == "homerl":
+        return homerl(*words[1:], cwd=folder, env=os.environ | here)
     arguments = [sys.executable, "-m", STARTED[words[0]], *words[1:]]
     return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=timeout, env=os.environ | here)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,14 @@ def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
     assert done.returncode == 0 and "4 devices" in " ".join(done.stdout.split())
 
 
+def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `homerl` in a Python that begins in this environment."""
+    command = [sys.executable, "-m", "homerl.cli", *arguments]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+
+
 def test_the_version_is_told() -> None:
-    done = subprocess.run([sys.executable, "-m", "homerl.cli", "--version"], capture_output=True, text=True, check=False)
+    done = started("--version")
     assert (done.returncode, done.stdout) == (0, f"homerl {__version__}\n")
 
 
@@ -56,13 +63,13 @@ def test_a_file_that_cannot_be_written_is_one_message_and_code_2(tmp_path: Path)
 
 
 def test_a_terminal_of_another_encoding_gets_escapes() -> None:
-    done = homerl("glossary", PYTHONIOENCODING="ascii")
+    done = started("glossary", PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and "\\u03a6" in done.stdout
 
 
 def test_a_terminal_breaks_a_message_between_words() -> None:
     plain = homerl("check", "missing.yaml").stderr
-    lines = homerl("check", "missing.yaml", FORCE_COLOR="1", COLUMNS="50").stderr.splitlines()
+    lines = started("check", "missing.yaml", FORCE_COLOR="1", COLUMNS="50").stderr.splitlines()
     assert len(lines) > plain.count("\n") and max(map(len, lines)) <= 50
     assert " ".join(lines).split() == plain.split()
 

@@ -1,6 +1,7 @@
 """What is added to HomeEnv without an edit elsewhere: a toolset and a family, each one file in a folder of one's own; a
 language, which is one folder, for SimuHome too. The family and the copies of a language are those of docs/language.md."""
 
+import itertools
 import json
 import os
 import re
@@ -12,8 +13,15 @@ import pytest
 import yaml
 from forked import homerl
 
+from envs.homeenv.toolsets import TOOLSETS
+from envs.homemaker.lexicon import lexicon_of
+from homerl.language.manner import manner
 from homerl.play.trajectory import Outcome
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.blueprints.profile import people
+from homerl.worlds.homeenv.language.known import grammar, languages, missing
+from homerl.worlds.homeenv.messages import agent_prompts, instruction
+from homerl.worlds.registry import world_of
 from tests.homerl.intents import idle_plays
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +152,7 @@ def test_a_family_is_one_file(tmp_path, language, opening):
 
 # A language
 
+NUMBERS = itertools.count()
 COPIES = re.findall(r"```\n(mkdir -p languages/de\n.*?)```", PAGE, re.S)[0]
 HOME = {"language": "de", "devices": [6, 9]}
 PLAYED = """
@@ -163,12 +172,18 @@ for toolset in ("homeflow", "smh", "direct"):
     print(world_of({}).card(parts).utterance)
 print(world_of({"world": "simuhome"}).card({"language": "de"}).utterance)
 """
-ASKED = """
-from homerl.worlds.registry import world_of
-world_of({"world": "%s"}).recipe.model_validate(%s)
-"""
-IN_HOMEENV = ASKED % ("homeenv", {"home": {"language": "de"}})
-IN_SIMUHOME = ASKED % ("simuhome", {"world": "simuhome", "language": "de"})
+
+
+def asked(world: str, language: str) -> object:
+    """A recipe of homes in a language."""
+    said = {"home": {"language": language}} if world == "homeenv" else {"world": world, "language": language}
+    return world_of({"world": world}).recipe.model_validate(said)
+
+
+def refusal(world: str, language: str) -> str:
+    with pytest.raises(ValueError) as refused:
+        asked(world, language)
+    return str(refused.value)
 
 
 def edited(path: Path, **changes: object) -> None:
@@ -193,6 +208,13 @@ def german(tmp_path) -> Path:
     return folder
 
 
+@pytest.fixture
+def partial(german, monkeypatch) -> Path:
+    """The same folder, with a code that this process has not read yet. A test takes something away from it."""
+    monkeypatch.setenv("HOMERL_LANGUAGES", str(german.parent))
+    return german.rename(german.with_name(f"de_{next(NUMBERS)}"))
+
+
 def added(german: Path) -> dict[str, str]:
     return {"HOMERL_LANGUAGES": str(german.parent)}
 
@@ -214,24 +236,31 @@ def test_blueprints_are_synthesised_in_it(tmp_path, german, recipe):
 
 
 @pytest.mark.parametrize("lacking", ["names.yaml", "manner.yaml", "homeenv/prompts.yaml", "homeenv/people.yaml", "homeenv"])
-def test_a_part_that_a_language_lacks_is_refused_by_its_path(german, lacking):
-    (german / lacking).rename(german.parents[1] / "aside")
-    said = python("-c", IN_HOMEENV, code=1, **added(german))
-    assert "the language 'de' has no" in said and f"{german}/{lacking}" in said and "translate " in said
+def test_a_part_that_a_language_lacks_is_refused_by_its_path(partial, lacking):
+    (partial / lacking).rename(partial.parents[1] / "aside")
+    said = refusal("homeenv", partial.name)
+    assert f"the language '{partial.name}' has no" in said and f"{partial}/{lacking}" in said and "translate " in said
 
 
-def test_a_world_that_a_language_lacks_is_refused_there_alone(german):
-    (german / "simuhome.yaml").unlink()
-    said = python("-c", IN_SIMUHOME, code=1, **added(german))
-    assert f"{german}/simuhome.yaml: the language 'de' has no simuhome.yaml" in said
+def test_a_world_that_a_language_lacks_is_refused_there_alone(partial):
+    (partial / "simuhome.yaml").unlink()
+    said = refusal("simuhome", partial.name)
+    assert f"{partial}/simuhome.yaml: the language '{partial.name}' has no simuhome.yaml" in said
     assert f"translate {ROOT}/homerl/worlds/simuhome/language/en.yaml" in said
-    python("-c", IN_HOMEENV, **added(german))
+    assert asked("homeenv", partial.name)
 
 
-def test_simuhome_asks_for_the_manner_of_its_users_too(german):
-    (german / "manner.yaml").unlink()
-    said = python("-c", IN_SIMUHOME, code=1, **added(german))
-    assert f"{german}/manner.yaml: the language 'de' has no manner.yaml" in said
+def test_simuhome_asks_for_the_manner_of_its_users_too(partial):
+    (partial / "manner.yaml").unlink()
+    said = refusal("simuhome", partial.name)
+    assert f"{partial}/manner.yaml: the language '{partial.name}' has no manner.yaml" in said
+
+
+def changed_simuhome(folder: Path, **changes: object) -> str:
+    """Change this file of a language. Returns a new code, by which it is read anew."""
+    file = yaml.safe_load((folder / "simuhome.yaml").read_text()) | changes
+    (folder / "simuhome.yaml").write_text(yaml.safe_dump({key: value for key, value in file.items() if value is not None}))
+    return folder.rename(folder.with_name(f"de_{next(NUMBERS)}")).name
 
 
 def test_signs_may_have_flags_of_their_own(german):
@@ -243,35 +272,25 @@ def test_signs_may_have_flags_of_their_own(german):
     assert python("-c", code.format(texts), **added(german)).split() == ["True", "True", "False"]
 
 
-def test_what_is_missing_in_a_file_is_refused_by_name(german):
-    (german / "homeenv/grammar/memory.yaml").unlink()
-    said = python("-c", "from homerl.worlds.homeenv.language.known import grammar; grammar('de')", code=1, **added(german))
-    assert f"{german}/homeenv/grammar: the grammar of 'de' has no memory." in said and "others" in said
-    file = yaml.safe_load((german / "simuhome.yaml").read_text())
-    del file["frames"]["reply.done"]
-    (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    said = python("-c", IN_SIMUHOME, code=1, **added(german))
-    assert f"{german}/simuhome.yaml: the grammar of 'de' has no reply.done" in said
-    del file["signs"]
-    (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    assert "signs is missing" in python("-c", IN_SIMUHOME, code=1, **added(german))
+def test_what_is_missing_in_a_file_is_refused_by_name(partial):
+    (partial / "homeenv/grammar/memory.yaml").unlink()
+    said = "has no memory\\.[^\n]*others"
+    with pytest.raises(ValueError, match=said):
+        grammar(partial.name)
+    frames = yaml.safe_load((partial / "simuhome.yaml").read_text())["frames"]
+    code = changed_simuhome(partial, frames={name: frame for name, frame in frames.items() if name != "reply.done"})
+    assert f"{code}/simuhome.yaml: the grammar of '{code}' has no reply.done" in refusal("simuhome", code)
+    assert "signs is missing" in refusal("simuhome", changed_simuhome(partial.with_name(code), signs=None))
 
 
-@pytest.mark.parametrize("asked", [IN_HOMEENV, IN_SIMUHOME])
-def test_an_unknown_language_names_the_known_ones(german, asked):
-    said = python("-c", asked.replace("'de'", "'du'"), code=1, **added(german))
+@pytest.mark.parametrize("world", ["homeenv", "simuhome"])
+def test_an_unknown_language_names_the_known_ones(partial, world):
+    said = refusal(world, "du")
     assert "du.yaml: 'du' is no known language" in said or "/du: 'du' is no known language" in said
-    assert "known: de, en, zh; HOMERL_LANGUAGES adds languages" in said
+    assert f"known: {partial.name}, en, zh; HOMERL_LANGUAGES adds languages" in said
 
 
 def test_every_language_has_every_part():
-    from envs.homeenv.toolsets import TOOLSETS
-    from envs.homemaker.lexicon import lexicon_of
-    from homerl.language.manner import manner
-    from homerl.worlds.homeenv.blueprints.profile import people
-    from homerl.worlds.homeenv.language.known import grammar, languages, missing
-    from homerl.worlds.homeenv.messages import agent_prompts, instruction
-
     assert set(languages()) >= {"en", "zh"}
     for language in languages():
         assert missing(language) == []

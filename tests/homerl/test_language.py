@@ -372,7 +372,7 @@ def test_sentences_have_no_flaws_of_form(language):
     recipe = recipe.model_copy(update={"families": spoken})
     short = recipe.model_copy(update={"writing": Writing(short=1.0)})
     rates = Behaviours(self_correction=1.0)
-    for seed in range(90):
+    for seed in range(50):
         for one in (recipe, short):
             blueprint = with_behaviours(make_blueprint(one, "train", seed), rates, one.voice)
             for intent in blueprint.intents:

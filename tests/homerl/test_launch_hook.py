@@ -240,12 +240,12 @@ def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkey
     assert homerl_hook.find("other/smoke.yaml") is None
 
 
-def test_of_a_mistyped_recipe_homerl_says_which_it_may_be(tmp_path: Path) -> None:
-    for how in ((sys.executable,), (BIN / "accelerate", "launch")):
-        run = subprocess.run([*how, "recipes/quickstrat.yaml"], cwd=tmp_path, capture_output=True, text=True)
-        first, second, *rest = run.stderr.splitlines()
-        assert first.endswith("there is no recipe recipes/quickstrat.yaml") and "did you mean quickstart.yaml?" in second
-        assert not rest and run.returncode
+@pytest.mark.parametrize("how", [[sys.executable], pytest.param([BIN / "accelerate", "launch"], marks=pytest.mark.long)])
+def test_of_a_mistyped_recipe_homerl_says_which_it_may_be(tmp_path: Path, how: list[str | Path]) -> None:
+    run = subprocess.run([*how, "recipes/quickstrat.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    first, second, *rest = run.stderr.splitlines()
+    assert first.endswith("there is no recipe recipes/quickstrat.yaml") and "did you mean quickstart.yaml?" in second
+    assert not rest and run.returncode
 
 
 def test_start_up_imports_nothing_of_ours() -> None:

@@ -1,4 +1,4 @@
-"""A home over MCP, as clients meet it: the official client, real processes, real sandboxes."""
+"""A home over MCP, as clients meet it: the official client, real sandboxes, and real processes once a transport."""
 
 import asyncio
 import gc
@@ -43,9 +43,14 @@ def home_file(tmp_path):
     return str(tmp_path / "home.json")
 
 
-def over_stdio(home_file, *arguments, mode="auto"):
+def over_stdio(home_file, *arguments):
     launch = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], "--home", home_file, *arguments])
-    return Client(stdio_client(launch), mode=mode)
+    return Client(stdio_client(launch))
+
+
+def in_process(*tasks, mode="auto"):
+    """A client of a server in this process."""
+    return Client(HomeServer(HomeEnv(HomeSampler.sample_test(), tasks)).server(), mode=mode)
 
 
 @contextmanager
@@ -77,7 +82,8 @@ async def read(client, uri):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_lives_in_a_home(home_file, mode):
     async def live():
-        async with over_stdio(home_file, "--task", TASK, mode=mode) as client:
+        reached = over_stdio(home_file, "--task", TASK) if mode == "auto" else in_process(TASK, mode=mode)
+        async with reached as client:
             tools = (await client.list_tools()).tools
             env = HomeEnv(HomeSampler.sample_test())
             assert [(t.name, t.description, t.input_schema) for t in tools] == [
@@ -107,9 +113,9 @@ def test_the_configuration_in_the_documentation_works():
     asyncio.run(live())
 
 
-def test_what_is_refused_or_fails_is_an_error_that_a_model_can_read(home_file):
+def test_what_is_refused_or_fails_is_an_error_that_a_model_can_read():
     async def live():
-        async with over_stdio(home_file) as client:
+        async with in_process() as client:
             for tool, arguments, rule in (
                 ("pyexec", {"code": "device('9').turn_on()"}, "unknown_device"),
                 ("pyexec", {"code": "import os"}, "restricted_code"),
@@ -130,9 +136,9 @@ def test_what_is_refused_or_fails_is_an_error_that_a_model_can_read(home_file):
     asyncio.run(live())
 
 
-def test_resources_say_what_an_agent_may_know_and_no_more(home_file):
+def test_resources_say_what_an_agent_may_know_and_no_more():
     async def live():
-        async with over_stdio(home_file, "--task", TASK) as client:
+        async with in_process(TASK) as client:
             addresses = [resource.uri for resource in (await client.list_resources()).resources]
             assert addresses == ["home://rooms", "home://devices"]
             assert await read(client, "home://devices") == DEVICES
@@ -185,18 +191,18 @@ def test_sessions_over_http_do_not_see_and_do_not_block_each_other(home_file):
         asyncio.run(live(url))
 
 
-def test_many_sessions_at_once_keep_their_own_homes(home_file):
+def test_many_sessions_at_once_keep_their_own_homes():
     async def live(url, level):
         async with Client(url) as client:
             for step in range(3):
                 await said(client, "pyexec", code=f"device('1001').set_brightness({level + step})")
             return await said(client, "pyexec", code="print(device('1001').brightness)")
 
-    async def all_live(url):
-        return await asyncio.gather(*(live(url, level) for level in range(10, 20)))
+    async def all_live():
+        async with hosted(HomeServer(HomeEnv(HomeSampler.sample_test())).server()) as url:
+            return await asyncio.gather(*(live(url, level) for level in range(10, 20)))
 
-    with over_http(home_file) as (_, url):
-        assert asyncio.run(all_live(url)) == [str(level + 2) for level in range(10, 20)]
+    assert asyncio.run(all_live()) == [str(level + 2) for level in range(10, 20)]
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked import TRAINING, homerl
+from forked import homerl
 
 from homerl.play.trajectory import from_row, read_rows
 
@@ -27,7 +27,7 @@ def call(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
         "WANDB_API_KEY": "",
     }
     if command[:3] == (*HOMERL,):
-        return homerl(*command[3:], cwd=cwd, env=environment, loads=TRAINING if command[3] == "check" else ())
+        return homerl(*command[3:], cwd=cwd, env=environment)
     return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment, timeout=900)
 
 

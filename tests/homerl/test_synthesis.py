@@ -25,7 +25,7 @@ from homerl.play.trajectory import Outcome, from_row, read_rows
 from homerl.worlds.contract import ExpertConfig
 
 ROOT = Path(__file__).parents[2]
-CONFIG = SynthesisConfig(blueprints=48, shard=4, expert=ExpertConfig(mistakes=0.4))
+CONFIG = SynthesisConfig(blueprints=24, shard=2, expert=ExpertConfig(mistakes=0.4))
 COMMAND = (
     "import sys\nfrom pathlib import Path\nfrom homerl.flow.collect import SynthesisConfig, synthesise\n"
     "if __name__ == '__main__':\n"

@@ -21,7 +21,7 @@ from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights, step_rewards
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
-COUNT = 120
+COUNT = 48
 
 
 @cache

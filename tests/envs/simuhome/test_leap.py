@@ -248,7 +248,7 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=25, deadline=None, suppress_health_check=RELAXED)
 @given(data=st.data())
 def test_a_leap_is_its_ticks(family, data):
     live(*data.draw(lives(300, FAMILIES[family])))
@@ -342,7 +342,7 @@ def test_what_a_removed_device_leaves_behind(kind, strict):
             load.remove_device(ticking.home, "d0")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
 @given(lives(longest=3000), st.lists(st.integers(1, 900), min_size=1, max_size=5))
 def test_leaps_add_up(life, parts):
     """One leap is as good as many: attributes exactly, variables but for rounding."""
@@ -391,7 +391,7 @@ def climates(draw):
     return name, draw(st.sampled_from(NEAR[name])), draw(st.sampled_from(NEAR[name])), given
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=100, deadline=None, suppress_health_check=RELAXED)
 @given(climates(), st.integers(1, 20000))
 def test_air_leaps_as_it_ticks(climate, passes):
     """Rates that follow the air, over up to half an hour; the effects are the oracle's, formula by formula."""

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from homerl.homeassistant.listing import ENTRIES, SERVICES, Listing
+from homerl.homeassistant.listing import ENTITY, ENTRIES, SERVICES, STATES, Listing
 
 FOLDER = Path(__file__).parent / "recorded"
 TOKEN = "a-token-of-the-replay"
@@ -39,6 +39,13 @@ def recorded(name: str) -> Any:
 def listing() -> Listing:
     """The recorded listing."""
     return Listing.model_validate(recorded("listing"))
+
+
+def naming(home: Listing, said: object) -> Listing:
+    """The listing without entities that a text does not name, since the import of all takes long."""
+    named = set(ENTITY.findall(repr(said)))
+    rows = [row for row in home.sources[STATES] if row["entity_id"] in named]
+    return home.model_copy(update={"sources": home.sources | {STATES: rows}})
 
 
 class Unknown(Exception):

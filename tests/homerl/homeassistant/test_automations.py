@@ -11,7 +11,7 @@ import pytest
 from homerl.homeassistant.generic import Note
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import AUTOMATIONS
-from tests.homerl.homeassistant.replay import listing
+from tests.homerl.homeassistant.replay import listing, naming
 
 NAME = "automation.hall_light_at_the_door"
 LIGHT = {"action": "light.turn_on", "target": {"entity_id": "light.entrance_color_white_lights"}}
@@ -19,7 +19,7 @@ MOTION = {"trigger": "state", "entity_id": "binary_sensor.movement_backyard", "t
 
 
 def imported(text: dict[str, Any] | None) -> Imported:
-    home = listing()
+    home = naming(listing(), (text, NAME, LIGHT, BED, MOTION, GUARD, COLD, AT))
     return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: text}}}))
 
 
