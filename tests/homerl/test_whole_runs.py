@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from command import homerl as inside
+from forked import homerl
 
 from envs.documents import InputError, read_json, read_yaml
 from homerl.chat.run import model_and_terms
@@ -46,9 +46,8 @@ def synthesis(out: str = "runs/mine", blueprints: int = 4, files: tuple[str, ...
 
 def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process of homerl, from the present folder."""
-    command = [sys.executable, "-m", "homerl.cli", *map(str, words)]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HOMERL_")}
-    return subprocess.run(command, env=plain | environment, capture_output=True, text=True, timeout=280)
+    return homerl(*words, env=plain | environment)
 
 
 @pytest.fixture
