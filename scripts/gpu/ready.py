@@ -1,7 +1,7 @@
 """Makes a GPU machine without network ready, measures, and gathers what came out. It needs nothing but Python until then.
 
-Invariants: nothing is written outside the folders named on the command line, except docs/results/gpu.md; nothing is
-measured before all checks passed; each check that fails says what to do.
+Invariants: nothing is written outside the folders named on the command line; nothing is measured before all checks passed;
+each check that fails says what to do.
 """
 
 from __future__ import annotations
@@ -145,19 +145,17 @@ def passes(name: str, about: Mapping[str, Any], variables: Mapping[str, str]) ->
 
 
 def measure(asked: argparse.Namespace, overrides: list[str], variables: Mapping[str, str]) -> int:
-    """Run the report and leave its JSON, the page, the logs and traces in the folder of results; return its exit status."""
+    """Run the report and leave its JSON, the logs and traces in the folder of results; return its exit status."""
     work = asked.out.absolute()
     work.mkdir(parents=True, exist_ok=True)
-    page, report = ROOT / "docs/results/gpu.md", asked.site.absolute() / "report" / "gpu_report.json"
+    report = asked.site.absolute() / "report" / "gpu_report.json"
     report.parent.mkdir(exist_ok=True)
-    if asked.tiny:  # figures of a CPU stay out of the page
-        page = Path(shutil.copy(page, work / page.name))
-    command = [sys.executable, ROOT / "scripts/gpu_report", *asked.parts, "--out", report, "--page", page]
+    command = [sys.executable, ROOT / "scripts/gpu_report", *asked.parts, "--out", report]
     command += [f"--{name}" for name in ("tiny", "quick", "trace") if getattr(asked, name)]
     command += overrides
     done = subprocess.run(command, env=dict(variables))
     traces = report.parent.rglob("*.trace.json.gz") if asked.trace else ()
-    for path in filter(Path.exists, (report, page, *traces)):
+    for path in filter(Path.exists, (report, *traces)):
         if path.parent != work:
             shutil.copy(path, work / path.name)
     with tarfile.open(work / "logs.tar.gz", "w:gz") as archive:

@@ -1,4 +1,4 @@
-"""Runs the parts of scripts/gpu_report, each in processes of its own, and writes what they found: JSON, tables, a page."""
+"""Runs the parts of scripts/gpu_report, each in processes of its own, and writes what they found: JSON and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from gpu.machine import QUICK, ROOT, SECONDS, Machine, described, has
-from gpu.page import PAGE, unfit, write_page
 from gpu.parts import PARTS, SIDES, measured
 from gpu.tables import show
 
@@ -26,7 +25,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures homerl on one GPU; see the head of scripts/gpu_report.")
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all of them if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_report.json"))
-    parser.add_argument("--page", type=Path, help="page to write the results to; docs/results/gpu.md unless --tiny is given")
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} within 9 minutes, without TRL's sides")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
     parser.add_argument("--trace", action="store_true", help="keep each profiled update as a trace for ui.perfetto.dev")
@@ -43,9 +41,6 @@ def main() -> None:
         return
     if unknown := set(asked.parts) - set(QUICK if asked.quick else PARTS):
         sys.exit(f"homerl: {', '.join(unknown)} is no part of this report: {', '.join(QUICK if asked.quick else PARTS)}")
-    page = asked.page or (None if asked.tiny else ROOT / PAGE)
-    if page and (fault := unfit(page)):
-        sys.exit(f"homerl: {fault}")  # before anything is measured
     report = begun(asked.out, described(machine))
     every = QUICK if asked.quick else [name for name, part in PARTS.items() if part.needs is None or has(part.needs)]
     for part, side in in_order(asked.parts or every, asked.quick):
@@ -55,8 +50,6 @@ def main() -> None:
             report[part] |= beside(part, report[part], asked, machine)
         asked.out.write_text(json.dumps(report, indent=1) + "\n")
         show(part, report[part])
-        if page:
-            write_page(page, report)
 
 
 def in_order(parts: Iterable[str], quick: bool) -> list[tuple[str, str]]:

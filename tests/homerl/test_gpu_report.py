@@ -1,4 +1,4 @@
-"""Every part of scripts/gpu_report runs start to end, in tiny on a CPU; what it says is what it found, as does its page."""
+"""Every part of scripts/gpu_report runs start to end, in tiny on a CPU; what it says is what it found."""
 
 import json
 import os
@@ -47,7 +47,6 @@ from gpu.breakdown import (
 )
 from gpu.machine import QUICK as QUICK_SECONDS
 from gpu.machine import STARTED, Machine
-from gpu.page import BEGIN, END, text_of, write_page
 from gpu.parts import PARTS as MEASURED
 from gpu.predicted import TRAINING
 from gpu.report import begun, beside, in_order, run_side
@@ -112,9 +111,7 @@ def test_a_part_that_does_not_exist_is_named(tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU with 80 GB")
 def test_measured_memory_is_what_was_predicted(tmp_path):
     command = [sys.executable, ROOT / "scripts/gpu_report", "--out", tmp_path / "report.json", "sft_8b_lora"]
-    page = tmp_path / "gpu.md"
-    page.write_text(f"{BEGIN}\n{END}\n")
-    subprocess.run([*command, "--page", page], check=True)
+    subprocess.run(command, check=True)
     found = json.loads((tmp_path / "report.json").read_text())["sft_8b_lora"]
     assert "failed" not in found, found["failed"]
     assert found["peak_gb"][TRAINING] == pytest.approx(found["predicted_gb"][TRAINING], rel=0.15)
@@ -346,7 +343,7 @@ def test_a_token_costs_what_is_multiplied_for_it():
     assert operations(tied, 6, 0) == 6 * tied.parameters
 
 
-# The report and its page
+# The report
 
 ABOUT = {"device": "Some GPU", "cores": 16, "date": "2026-11-24", "commit": "abc1234", "packages": {"torch": "2.11.0"}}
 GROUPED = dict.fromkeys(GROUPS, 0.0) | {LINEAR: 0.45, REST: 0.15}
@@ -358,43 +355,7 @@ FOUND = ABOUT | {
     },
     "sft_4b": {"tokens_per_second": 9.0, "ratio": None, "trl": {"failed": "killed\nOutOfMemoryError: 12 GiB | more"}},
     "rlve_8b_lora": {"failed": "TimeoutExpired: it took 570 s", "trl": {"training_seconds": 117.6}, "ratio": None},
-    "generate_vllm": {"tokens_per_second": 8251.4},
-    "scratch_100m": {
-        "untrained": {"n": 400, "success": 0.0}, "sft": {"n": 400, "success": 0.71, "interval": [0.66, 0.76]},
-        "rlve - sft": {"gain": 0.04, "interval": [0.01, 0.07]}, "sft updates": 900, "seconds": {"sft": 150.2},
-    },
 }  # fmt: skip
-
-
-def test_the_page_has_the_ratio_first_and_names_what_failed(tmp_path):
-    page = tmp_path / "gpu.md"
-    page.write_text(f"# GPUs\n\n{BEGIN}\nold\n{END}\n\nkept\n")
-    write_page(page, FOUND)
-    text = page.read_text()
-    assert text.startswith("# GPUs\n") and text.endswith(f"{END}\n\nkept\n") and "old" not in text
-    assert "Some GPU, 16 CPU cores, 2026-11-24, commit abc1234; torch 2.11.0." in text
-    assert "| `sft_8b_lora` | **4.96** | 13,607 tokens/s | 2,746 tokens/s | 42.4 % | 46.8 % | 9.0 % | 97.0 % |" in text
-    assert "| `rlve_8b_lora` | – | failed | 118 s an update |" in text
-    assert "| `sft_8b_lora` | training | 60.0 | 61.9 | 22.8 |" in text
-    assert "| linear | 0.450 s (75.0 %) |" in text and "| rest | 0.150 s (25.0 %) |" in text
-    assert "| vllm | 8,251 |" in text and "| SFT | 71.0 (66.0 to 76.0) | 400 | 900 | 150 |" in text
-    assert "- RLVE − SFT: +4.0 (+1.0 to +7.0) points" in text
-    assert "`sft_4b` of TRL failed: OutOfMemoryError: 12 GiB" in text and "`rlve_8b_lora` failed: TimeoutExpired" in text
-    write_page(page, FOUND)
-    assert page.read_text() == text
-
-
-def test_a_page_without_a_place_for_results_is_refused(tmp_path):
-    page = tmp_path / "gpu.md"
-    page.write_text("# GPUs\n")
-    with pytest.raises(ValueError, match=r"gpu\.md has no lines <!-- measured"):
-        write_page(page, FOUND)
-
-
-def test_the_page_of_this_repository_has_a_place_for_results():
-    text = (ROOT / "docs/results/gpu.md").read_text("utf-8")
-    assert text.index(BEGIN) < text.index(END) < text.index("## The baseline")
-    assert text_of(ABOUT).count("|") == 0, "a report without figures has no empty tables"
 
 
 def test_the_terminal_shows_the_table_of_the_update():
@@ -489,4 +450,3 @@ time.sleep(600)""".replace("FOLDER", str(tmp_path))
         time.sleep(0.1)
     else:
         raise AssertionError("what the part started goes on")
-    assert "| 3.5 s an update, cut after 2 updates |" in text_of(ABOUT | {"rlve_8b_lora": found})
