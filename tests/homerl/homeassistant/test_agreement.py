@@ -25,6 +25,13 @@ def compared(imported: Imported) -> list[Compared]:
     return list(compare(imported.home, recorded("services")))
 
 
+def tell(done: list[Compared]) -> None:
+    """Print how well two homes agree, and where they do not."""
+    alike = sum(not one.attributes for one in done) / len(done)
+    print(f"{len(done)} calls, main state equal in {share(done):.1%}, all further attributes in {alike:.1%}; main states:")
+    print(*(f"- {one}" for one in done if not one.equal), sep="\n")
+
+
 def test_each_exposed_entity_is_imported_with_its_services(imported: Imported) -> None:
     devices = imported.home.plan.by_did
     assert devices.keys() == {one.entity_id for one in selected(listing())} and len(devices) > 100
@@ -37,10 +44,7 @@ def test_each_exposed_entity_is_imported_with_its_services(imported: Imported) -
 
 
 def test_the_same_calls_give_the_same_states(compared: list[Compared]) -> None:
-    differing = [one for one in compared if not one.equal]
-    print(f"{len(compared)} calls, main state equal in {share(compared):.1%}; those that differ:")
-    for one in differing:
-        print(f"- {one}")
+    tell(compared)
     assert len(compared) > 1400 and share(compared) >= LEAST
 
 
@@ -56,7 +60,7 @@ def test_a_home_that_is_no_demo_does_the_same_too() -> None:
     """A home in Spanish, with helpers, groups, scripts and template devices, recorded by `check_homeassistant --casa`."""
     made = import_home(Listing.model_validate(recorded("casa_listing")))
     done = list(compare(made.home, recorded("casa_services")))
-    print(*(f"- {one}" for one in done if not one.equal), sep="\n")
+    tell(done)
     assert len(made.home.plan.devices) >= 60 and len(done) > 800 and share(done) >= LEAST
     assert sum(not one.attributes for one in done) / len(done) >= 0.95
     assert not [note for note in made.notes if note.part == "automation"] and len(made.home.rules) > 20
