@@ -89,7 +89,9 @@ def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> Non
     subprocess.run(install, check=True, capture_output=True, env=clean)
     (site,) = fresh.glob("lib/python*/site-packages")
     assert not (brought("train") - brought("serve")) & {path.name for path in site.iterdir()}
-    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < MOST_BYTES
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{size / 1e6:.0f} MB")
+    assert size < MOST_BYTES
     with Replay() as home, ScriptedServer() as model:
         with Agent(tmp_path, home.url, model.url, python=fresh / "bin/python", env=clean | {"HA_TOKEN": TOKEN}) as agent:
             assert agent.say("Turn on the ceiling lights.").startswith("Done.")
