@@ -17,6 +17,7 @@ import anyio
 import psutil
 import pytest
 import uvicorn
+from command import homerl
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from envs.homeenv.env import HomeEnv
@@ -305,9 +306,9 @@ def test_a_request_to_stop_is_followed_at_once(home_file, transport):
 def test_a_bad_home_file_is_one_message_and_code_2(tmp_path):
     (tmp_path / "home.json").write_text('{"format": 1, "clock": 0}')
     for path in (tmp_path / "home.json", tmp_path / "missing.json"):
-        done = subprocess.run([*COMMAND, "--home", str(path)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        assert done.returncode == 2 and done.stdout == ""
-        assert path.name in done.stderr and "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 3
+        done = homerl("serve-env", "--mcp", "--home", str(path))
+        assert done.code == 2 and done.out == ""
+        assert path.name in done.err and "Traceback" not in done.err and len(done.err.splitlines()) <= 3
 
 
 @pytest.mark.parametrize(
