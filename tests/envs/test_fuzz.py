@@ -16,7 +16,7 @@ from envs.homemaker.make import HomeSampler
 pytestmark = pytest.mark.timeout(1800)
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.1, memory=16 << 20, calls=30, output=500)
-fuzz = few(200)
+fuzz = few(100)
 of = st.sampled_from
 
 

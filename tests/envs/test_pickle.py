@@ -39,7 +39,7 @@ def again(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@few(60)
+@few(40)
 @given(st.one_of(LIVED, RULED), RANDOM)
 def test_a_pickled_home_and_its_forks_behave_alike_ever_after(home, rng):
     pairs = [(home, again(home))]

@@ -65,7 +65,7 @@ def test_there_is_every_product_and_every_scale_to_draw_from():
 # Refusals
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM)
 def test_a_refused_call_changes_nothing(home, rng):
     before, key, twin = whole(home), home.state_key(), home.fork()
@@ -84,7 +84,7 @@ def test_a_refused_call_changes_nothing(home, rng):
     assert whole(home) == before and home.state_key() == key
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM, st.sampled_from(("smh", "homeflow", "direct")))
 def test_a_step_never_raises_and_a_refused_one_changes_nothing(home, rng, toolset):
     env, before = HomeEnv(home, toolset=toolset), whole(home)
@@ -126,7 +126,7 @@ def repr_of(value: Any) -> str:
 # Forks
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM)
 def test_forks_are_independent_both_ways(home, rng):
     family = [home, home.fork(), home.fork().fork()]
@@ -174,7 +174,7 @@ STATE_OF: dict[str, int] = {}
 KEY_OF: dict[int, str] = {}
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM)
 def test_different_states_have_different_keys_and_one_state_one_key(home, rng):
     """Among all that were ever drawn."""
@@ -241,7 +241,7 @@ def test_saving_and_loading_is_identity(tmp_path_factory, home):
 # Bounds
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM)
 def test_nothing_leaves_its_range_and_calls_write_nothing_that_is_read_only(home, rng):
     read_only = [at for at, slot in enumerate(home.plan.slots) if getattr(slot.type, "read_only", True)]
@@ -276,7 +276,7 @@ class Recorder(Home):
         super().set(slot, value)
 
 
-@few(60)
+@few(40)
 @given(LIVED, RANDOM)
 def test_a_diff_lists_exactly_what_was_done(home, rng):
     acting = Recorder.of(home)
@@ -291,7 +291,7 @@ def test_a_diff_lists_exactly_what_was_done(home, rng):
     assert changes(home, acting) == (*told, *(["clock"] if acting.clock > home.clock else []))
 
 
-@few(60)
+@few(40)
 @given(HOMES, RANDOM)
 def test_a_call_writes_only_what_its_service_says(home, rng):
     did, path, args, kwargs = some_call(home, rng)

@@ -34,7 +34,7 @@ def written(data: object) -> str:
         return '{"cut'
 
 
-@few(60)
+@few(40)
 @given(RANDOM)
 def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
     told = json.loads(rng.choice(rows)["blueprint"])

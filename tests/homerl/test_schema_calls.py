@@ -67,7 +67,7 @@ def test_a_call_of_any_tool_gets_an_answer_or_a_refusal(place):
     world, real = started(place)
     seen = set()
 
-    @few(150)
+    @few(80)
     @given(st.lists(calls(world.tools, real), min_size=1, max_size=3))
     def property_holds(made):
         twin = world.fork()

@@ -265,7 +265,7 @@ MARKS = [
 TEXTS = st.lists(st.sampled_from(MARKS) | st.text(max_size=8), max_size=8).map("".join)
 
 
-@few(300)
+@few(120)
 @given(TEXTS)
 def test_any_text_is_taken_apart(text):
     for bare in (True, False):
@@ -277,7 +277,7 @@ def test_any_text_is_taken_apart(text):
     without_thoughts(text)
 
 
-@few(200)
+@few(100)
 @given(st.text())
 def test_words_without_brackets_are_speech(text):
     plain = "".join(sign for sign in text if sign not in "<[{`◁(")
