@@ -101,7 +101,7 @@ class HomeRecipe(Model):
     holds: tuple[str, ...] = Field(
         (),
         exclude_if=lambda holds: not holds,
-        description="Products by id that each home has, as far as its rooms have a place for them, such as `[ha_lock]`.",
+        description="Products by id that each home has, if a room has place for them.",
     )
     weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
     forecast: int = Field(24, ge=0, description="Hours of weather to come.")
