@@ -3,7 +3,7 @@
 `torch.load(file, map_location="cpu:0")` fails with "don't know how to restore data location", so no checkpoint of such a
 run can be resumed.
 
-Versions: torch 2.9 to 2.13, accelerate 1.10 to 1.15.
+Versions: torch 2.11 to 2.13, accelerate 1.10 to 1.15.
 Upstream: no upstream issue known (https://github.com/SeungjunNah/DeepDeblur-PyTorch/issues/28 shows the same message, in
 another project). To reproduce: `torch.load(file, map_location=torch.device("cpu", 0))`.
 """

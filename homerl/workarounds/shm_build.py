@@ -2,7 +2,7 @@
 
 PyTorch does not remove the lock. Every later start waits for it silently and without end.
 
-Versions: deepspeed 0.19.2 to 0.19.8, torch 2.9 to 2.13.
+Versions: deepspeed 0.19.2 to 0.19.8, torch 2.11 to 2.13.
 Upstream: https://github.com/pytorch/pytorch/issues/189245; https://github.com/pytorch/pytorch/pull/190543 uses a lock
 that the kernel releases.
 """

@@ -13,7 +13,6 @@ the same model can generate.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,24 +123,14 @@ def _lower_right(queries: int, known: int, device: Device, window: int | None) -
 def by_torch(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
 ) -> torch.Tensor:
-    """torch's own flash attention for rows of different lengths (CUDA, torch 2.10 and later).
-
-    Raises `ValueError` for a window where torch knows none (2.10).
-    """
+    """torch's own flash attention for rows of different lengths (CUDA)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    known = inspect.signature(varlen_attn).parameters
-    if window and "window_size" not in known:
-        raise ValueError("torch's varlen attention has no sliding windows before 2.11: set model.attention to sdpa")
-    options: dict[str, Any] = {"window_size": (_back(window), 0)} if "window_size" in known else {"is_causal": True}
-    if "scale" in known:
-        options["scale"] = scale
-    else:  # torch 2.10 divides by the root of the size, so the rest of the scale goes into the queries
-        query = query * (scale * query.shape[-1] ** 0.5)
+    options: dict[str, Any] = {"window_size": (_back(window), 0), "scale": scale}
     shared = query.shape[1] // key.shape[1]
-    if shared > 1 and "enable_gqa" in known:
+    if shared > 1 and "enable_gqa" in inspect.signature(varlen_attn).parameters:
         options["enable_gqa"] = True
-    elif shared > 1:
+    elif shared > 1:  # torch 2.11
         key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
     with looked_up(key.contiguous(), value.contiguous(), segments) as (keys, values):
         return varlen_attn(query.contiguous(), keys, values, *_ends(segments), **options)
@@ -224,7 +213,7 @@ def _installed() -> str:
         return "flash_attention_3"
     if is_flash_attn_2_available():
         return "flash_attention_2"
-    return "varlen" if importlib.util.find_spec("torch.nn.attention.varlen") else "sdpa"
+    return "varlen"
 
 
 @contextmanager
