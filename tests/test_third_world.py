@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import forked
@@ -43,23 +44,23 @@ for stage, _ in stages(load_recipe(sys.argv[1])):
 """
 
 
-def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS) -> str:
+def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS, loads: Sequence[str] = ()) -> str:
     """What the command line says, with the lamp among its worlds."""
-    done = forked.homerl(*arguments, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
+    done = forked.homerl(*arguments, loads=loads, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A finished flywheel on lamps. Its stages before RLVE begin with libraries loaded; it goes on from there."""
+    """A finished flywheel on lamps. Its stages before RLVE begin with training loaded; it goes on from there."""
     out = tmp_path_factory.mktemp("lamp")
     recipe = out / "lamp.yaml"
     recipe.write_text(yaml.safe_dump({**RECIPE, "out": str(out / "run")}))
     (out / "stages.py").write_text(STAGES)
     for stage in map(Path, forked.script(out / "stages.py", recipe, cwd=out, HOMERL_WORLDS=str(WORLDS)).split()):
         if stage.parent.name != "rlve":
-            homerl("run", stage)
+            homerl("run", stage, loads=forked.TRAINING)
     homerl("run", recipe)
     return out / "run"
 

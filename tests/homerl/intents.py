@@ -42,9 +42,14 @@ def drafts(family: str, subcategory: str, count: int = 50) -> tuple[tuple[Home, 
     return tuple(_drafts(family, subcategory, count))
 
 
+@cache
+def made(seed: int) -> Home:
+    return make_home(seed, HOME)
+
+
 def _drafts(family: str, subcategory: str, count: int) -> Iterator[tuple[Home, Draft]]:
     for seed in range(count):
-        home = make_home(seed, HOME)
+        home = made(seed).fork()
         if draft := families()[family][subcategory](home, random.Random(seed), Ask("clear")):
             yield home, draft
 

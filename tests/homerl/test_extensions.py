@@ -134,7 +134,9 @@ def checked_with(text: str, file: Path, extended: dict[str, str], recipe: Path) 
     """What a check says if one more file lies beside the mode."""
     shutil.copytree(extended["HOMERL_CREDIT"], file.parent)
     file.write_text(text, encoding="utf-8")
-    return homerl("check", recipe, cwd=ROOT, env=extended | {"HOMERL_CREDIT": str(file.parent)})
+    environment = extended | {"HOMERL_CREDIT": str(file.parent)}
+    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe)]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
