@@ -163,7 +163,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(unbroken, tmp_path, vic
     assert 2 <= len(kept) < CONFIG.blueprints // CONFIG.shard
 
     again = start(out, script, 1)
-    told, _ = again.communicate(timeout=120)
+    told, _ = again.communicate(timeout=250)
     assert again.returncode == 0 and told.split()[0] == str(len(kept)), "what was done is not done again"
     assert contents(out) == contents(unbroken)
     assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
