@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from ha.household import CLIENT, HIDDEN, first_owner
+from ha.household import CLIENT, HIDDEN, first_owner, set_up
 from ha.normal import Normal
 from ha.record import write
 from ha.services import services
@@ -30,7 +30,6 @@ MOVES = {
     "alarm_control_panel": ("alarm_arm_away", "alarm_disarm"),
 }  # fmt: skip
 ARRIVED = 4  # seconds after which each of them is where it was sent
-PATIENCE = 120  # seconds in which a home is whole
 
 
 async def furnish(url: str, token_file: Path) -> None:
@@ -39,22 +38,15 @@ async def furnish(url: str, token_file: Path) -> None:
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         form = {"grant_type": "authorization_code", "code": code, "client_id": CLIENT}
         token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
+        http.headers["Authorization"] = f"Bearer {token}"
+        set_up(http, "shopping_list", [{}])
     async with connect(url, SecretStr(token)) as client:
         lasting = await client.call("auth/long_lived_access_token", client_name="homerl", lifespan=365)
-        shown = sorted(name for name in await _whole(client) if not name.startswith(HIDDEN))
+        names = sorted(row["entity_id"] for row in await client.states())
+        shown = [name for name in names if not name.startswith(HIDDEN)]
         await client.call("homeassistant/expose_entity", assistants=["conversation"], entity_ids=shown, should_expose=True)
     token_file.touch(mode=0o600)
     token_file.write_text(lasting)
-
-
-async def _whole(client: Client) -> list[str]:
-    """The entities, once the shopping list is there that Home Assistant makes for its first owner."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            names = [row["entity_id"] for row in await client.states()]
-            if any(name.startswith("todo.") for name in names):
-                return names
-            await asyncio.sleep(1)
 
 
 async def record(url: str) -> None:

@@ -49,7 +49,7 @@ def main(url: str, token_file: Path) -> None:
         token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
         http.headers["Authorization"] = f"Bearer {token}"
         for integration, answers in INTEGRATIONS.items():
-            _set_up(http, integration, answers)
+            set_up(http, integration, answers)
     asyncio.run(_furnish(url, SecretStr(token), token_file))
 
 
@@ -69,7 +69,8 @@ def first_owner(url: str, patience: float = 180) -> str:
             time.sleep(0.5)
 
 
-def _set_up(http: httpx.Client, integration: str, answers: list[dict[str, Any]]) -> None:
+def set_up(http: httpx.Client, integration: str, answers: list[dict[str, Any]]) -> None:
+    """Add an integration as its form is answered."""
     step = http.post("/api/config/config_entries/flow", json={"handler": integration}).raise_for_status().json()
     for answer in answers:
         step = http.post(f"/api/config/config_entries/flow/{step['flow_id']}", json=answer).raise_for_status().json()
