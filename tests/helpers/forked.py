@@ -21,9 +21,9 @@ from weakref import finalize
 from envs.plugins import ALL, VARIABLES
 
 ROOT = Path(__file__).parents[2]
-# Beginnings of names of variables that are read as modules load, and what some of them are for every command.
+# Beginnings of names of variables that are read as modules load, and some that are alike for every command.
 PLUGINS = (*VARIABLES.values(), ALL)
-READ_AT_LOADING = (*PLUGINS, "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM", "HF_", "CUDA_")
+READ_AT_LOADING = (*PLUGINS, "PYTHON", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
 ALIKE = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 TRAINING = ("homerl.train.sft", "homerl.train.rlve")  # what takes seconds to load; checks of recipes that train do so
 PROGRAM = """
@@ -95,7 +95,7 @@ class Loaded:
 @lru_cache(maxsize=3)
 def _loaded(read: tuple[tuple[str, str], ...]) -> Loaded:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(READ_AT_LOADING)}
-    return Loaded(kept | dict(read))
+    return Loaded(kept | ALIKE | dict(read))
 
 
 def _run(
