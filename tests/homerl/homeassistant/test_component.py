@@ -144,7 +144,8 @@ def test_the_room_of_the_speaker_is_meant(added: tuple[str, str]) -> None:
     before = lights()
     told, heard = heard_at(agent, device_in("kitchen"), "Turn on the lights.")
     deltas = [event["data"].get("chat_log_delta", {}) for event in heard if event["type"] == "intent-progress"]
-    assert told == "".join(delta.get("content") or "" for delta in deltas) == "Done.", heard
+    assert told == "".join(delta.get("content") or "" for delta in deltas), heard
+    assert told == "Done. That was: Kitchen Lights: turn on."
     assert {entity for entity, state in lights().items() if state != before[entity]} == {"light.kitchen_lights"}
 
 
