@@ -2,11 +2,8 @@
 homerl: synthesis, SFT, RLVE, benchmark, report, export, reverify and schemas."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +30,6 @@ RECIPE = {
 
 
 STAGES = """
-import sys
 from homerl.run.children import begun, stage_recipe_path
 from homerl.run.flywheel import stages
 from homerl.run.recipe import load_recipe
@@ -175,8 +171,7 @@ def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
         "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
         "print(*(episodes_of(suite, EpisodeLimits()).setting for suite in suites))"
     )
-    environment = {**os.environ, "HOMERL_WORLDS": str(worlds)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = forked.python(code, HOMERL_WORLDS=str(worlds))
     assert done.stdout.split() == ["wall", "phone"], "the first is the default"
 
 
@@ -229,13 +224,11 @@ def test_the_lamp_keeps_the_contract_of_worlds():
         "from envs.world import check_world; from homerl.worlds.lamp.situation import LampEnv;"
         "check_world(LampEnv(0, 40), [{'name': 'set_level', 'level': 40}, {'name': 'set_level', 'level': 200}])"
     )
-    environment = {**os.environ, "HOMERL_WORLDS": str(WORLDS)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    done = forked.python(code, HOMERL_WORLDS=str(WORLDS))
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_its_folder_it_is_refused(tmp_path):
     (tmp_path / "r.yaml").write_text("homerl: 1\nrun: synth\nsynth: {recipe: {world: lamp}}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "homerl.cli", "check", str(tmp_path / "r.yaml")], capture_output=True, text=True
-    )
+    done = forked.homerl("check", tmp_path / "r.yaml")
     assert done.returncode == 2 and "'lamp'" in done.stderr and "simuhome" in done.stderr.lower()

@@ -1,13 +1,13 @@
 """Plug-ins: files that are used because they are in a folder, and the refusal of those that cannot be used."""
 
 import os
-import subprocess
 import sys
 from abc import ABC, abstractmethod
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from forked import homerl
 
 from envs.documents import InputError
 from envs.plugins import VARIABLES, added_folders, discover, folder_variables, late
@@ -105,9 +105,7 @@ del COMMANDS["HOMERL_LANGUAGES"]  # a language is no Python file: tests/envs/tes
 @pytest.mark.parametrize(("variable", "command"), COMMANDS.items())
 def test_a_broken_file_of_each_kind_ends_in_one_message(variable, command, tmp_path):
     (tmp_path / "broken.py").write_text("import no_such_package")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), variable: str(tmp_path)}
-    run = [sys.executable, "-m", "homerl.cli", *command]
-    done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = homerl(*command, cwd=ROOT, **{variable: str(tmp_path)})
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert f"{tmp_path}/broken.py:1: the file cannot be imported: ModuleNotFoundError" in " ".join(done.stderr.split())
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import forked
 import pytest
 import typer
 from command import homerl
@@ -48,8 +46,7 @@ EVERY = dict(leaves(ROOT_COMMAND))
 
 def run(*words: str, **environment: str) -> str:
     """What a process of the command line prints; it must succeed."""
-    command = [sys.executable, "-m", "homerl.cli", *words]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    done = forked.homerl(*words, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -64,8 +61,7 @@ def test_a_command_is_one_file_that_nothing_else_names(tmp_path, words):
 
 def test_a_command_whose_file_has_another_name_is_refused(tmp_path):
     (tmp_path / "other.py").write_text(OWN.format(words="hello", group="data"))
-    command = [sys.executable, "-m", "homerl.cli", "--help"]
-    done = subprocess.run(command, env=os.environ | {"HOMERL_COMMANDS": str(tmp_path)}, capture_output=True, text=True)
+    done = forked.homerl("--help", HOMERL_COMMANDS=str(tmp_path))
     assert done.returncode == 2 and "COMMAND of 'other' is named 'hello'" in done.stderr
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from forked import homerl
+from forked import homerl, python
 
 from envs.documents import InputError
 from envs.model import Model
@@ -118,7 +118,7 @@ def test_what_they_refuse_is_refused(extended, recipe, override, said):
 
 
 def test_the_rule_of_a_mode_of_ones_own_gives_the_credit(extended):
-    done = subprocess.run([sys.executable, "-c", RULE], env=extended, cwd=ROOT, capture_output=True, text=True)
+    done = python(RULE, **extended)
     assert json.loads(done.stdout) == [[0.0, 0.0], [-2.0], [0.0], [2.0]], done.stderr
 
 
@@ -134,9 +134,7 @@ def checked_with(text: str, file: Path, extended: dict[str, str], recipe: Path) 
     """What a check says if one more file lies beside the mode."""
     shutil.copytree(extended["HOMERL_CREDIT"], file.parent)
     file.write_text(text, encoding="utf-8")
-    environment = extended | {"HOMERL_CREDIT": str(file.parent)}
-    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe)]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    return homerl("check", recipe, cwd=ROOT, env=extended, HOMERL_CREDIT=str(file.parent))
 
 
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):

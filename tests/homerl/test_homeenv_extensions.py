@@ -3,12 +3,11 @@ language, which is one folder, for SimuHome too. The family and the copies of a 
 
 import itertools
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import forked
 import pytest
 import yaml
 from forked import homerl
@@ -52,11 +51,9 @@ LEAVING = re.findall(r"```python\n(.*?)```", PAGE, re.S)[0]
 LIGHTS = {"devices": [4, 6], "products": ["100005"]}  # they can be switched on and off, and nothing else
 
 
-def python(*arguments: object, code: int = 0, root: Path = ROOT, **environment: str) -> str:
-    """What Python says in a process of its own."""
-    own = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), **environment}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, env=own, cwd=root, capture_output=True, text=True, timeout=280)
+def python(text: str, code: int = 0, **environment: str) -> str:
+    """What Python says of this text in a process of its own."""
+    done = forked.python(text, **environment)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -75,11 +72,11 @@ def synthesised(tmp_path: Path, recipe: dict, **environment: str) -> list[dict]:
 # A toolset
 
 
-@pytest.fixture
-def switch(tmp_path) -> dict[str, str]:
-    (tmp_path / "toolsets").mkdir()
-    (tmp_path / "toolsets/switch.py").write_text(SWITCH)
-    return {"HOMERL_TOOLSETS": str(tmp_path / "toolsets")}
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("toolsets")
+    (folder / "switch.py").write_text(SWITCH)
+    return {"HOMERL_TOOLSETS": str(folder)}
 
 
 def test_a_toolset_is_one_file(tmp_path, switch):
@@ -94,7 +91,7 @@ def test_a_toolset_is_one_file(tmp_path, switch):
 
 def test_its_model_card_shows_its_tools_and_its_instruction(switch):
     shown = "from homerl.worlds.registry import world_of; print(world_of({}).card({'toolset': 'switch', 'prompt': 'full'}))"
-    card = python("-c", shown, **switch)
+    card = python(shown, **switch)
     assert "'name': 'switch'" in card and "with `switch`." in card and "pyexec" not in card
 
 
@@ -105,9 +102,9 @@ def test_it_is_served(tmp_path, switch):
         "served = HomeServer(HomeEnv(HomeSampler.sample_test(), toolset='switch'));"
         "print([tool.name for tool in asyncio.run(served._list_tools(None, None)).tools])"
     )
-    assert "['switch']" in python("-c", names, **switch)
-    said = python("-m", "homerl.cli", "serve-env", "--mcp", "--toolset", "swich", code=2, **switch)
-    assert "did you mean switch?" in said
+    assert "['switch']" in python(names, **switch)
+    said = homerl("serve-env", "--mcp", "--toolset", "swich", **switch)
+    assert said.returncode == 2 and "did you mean switch?" in said.stderr
 
 
 def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
@@ -123,12 +120,13 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
         toolset="switch", families={"automation": 1}
     )
     told = "from homerl.worlds.homeenv.messages import instruction; instruction('switch', 'zh')"
-    assert "the toolset 'switch' has no instruction in 'zh'" in python("-c", told, code=1, **switch)
+    assert "the toolset 'switch' has no instruction in 'zh'" in python(told, code=1, **switch)
 
 
-def test_the_papers_toolsets_come_first(tmp_path, switch):
-    (tmp_path / "toolsets/a_first.py").write_text(SWITCH)
-    found = python("-c", "from envs.homeenv.toolsets import TOOLSETS; print(*TOOLSETS)", **switch)
+def test_the_papers_toolsets_come_first(tmp_path):
+    for name in ("switch", "a_first"):
+        (tmp_path / f"{name}.py").write_text(SWITCH)
+    found = python("from envs.homeenv.toolsets import TOOLSETS; print(*TOOLSETS)", HOMERL_TOOLSETS=str(tmp_path))
     assert found.split() == ["homeflow", "smh", "direct", "assist", "a_first", "switch"]
 
 
@@ -220,7 +218,7 @@ def added(german: Path) -> dict[str, str]:
 
 
 def test_a_language_is_one_folder(german):
-    lines = python("-c", PLAYED, **added(german)).splitlines()
+    lines = python(PLAYED, **added(german)).splitlines()
     for toolset in ("homeflow", "smh", "direct"):
         assert lines.count(f"{toolset} success Du führst ein Haus") == 2, lines
     assert lines.count("Mach das Licht in der Küche an.") == 3 and lines[-1] == "Bitte Licht."
@@ -269,7 +267,7 @@ def test_signs_may_have_flags_of_their_own(german):
     (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
     code = "from homerl.worlds.simuhome.languages import shows; print(*(shows('absent', text) for text in {}))"
     texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
-    assert python("-c", code.format(texts), **added(german)).split() == ["True", "True", "False"]
+    assert python(code.format(texts), **added(german)).split() == ["True", "True", "False"]
 
 
 def test_what_is_missing_in_a_file_is_refused_by_name(partial):

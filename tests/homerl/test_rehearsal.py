@@ -1,12 +1,10 @@
 """The rehearsal: `homerl check` and every start play one episode, so that a plug-in with a bug fails before any work."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from forked import homerl
 
 from envs.documents import InputError
 from homerl.recipe.base import Base
@@ -40,9 +38,7 @@ def recipe(folder: Path, **blueprints: object) -> Path:
 )
 def test_a_bug_in_a_plug_in_ends_the_check_and_names_its_file(tmp_path, variable, text, blueprints, error):
     (tmp_path / "broken.py").write_text(text)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), variable: str(tmp_path)}
-    command = [sys.executable, "-m", "homerl.cli", "check", str(recipe(tmp_path, **blueprints))]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = homerl("check", recipe(tmp_path, **blueprints), cwd=ROOT, **{variable: str(tmp_path)})
     assert done.returncode and f"{tmp_path}/broken.py" in done.stderr and error in done.stderr, done.stderr
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,10 +47,7 @@ def synthesis(out: str = "runs/mine", blueprints: int = 4, files: tuple[str, ...
 def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process of homerl, from the present folder."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HOMERL_")}
-    if not environment:
-        return homerl(*words, env=plain)
-    command = [sys.executable, "-m", "homerl.cli", *map(str, words)]
-    return subprocess.run(command, env=plain | environment, capture_output=True, text=True, timeout=280)
+    return homerl(*words, env=plain, **environment)
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import python
 
 from envs.documents import InputError
 from envs.world import StepFacts, ToolCall
@@ -75,9 +75,7 @@ print(json.dumps({
 
 def process(code: str, folder: Path, *own: Path) -> subprocess.CompletedProcess:
     """Run code in a process that looks for rewards in some folders too."""
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HOMERL_REWARDS": os.pathsep.join(map(str, own))}
-    command = [sys.executable, "-c", HEAD + code, str(folder)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    return python(HEAD + code, folder, HOMERL_REWARDS=os.pathsep.join(map(str, own)))
 
 
 @pytest.fixture(scope="module")
