@@ -523,7 +523,7 @@ def started(
     while match := ASSIGNED.fullmatch(words[0]):
         here[match[1]] = match[2]
         del words[0]
-    if words[0] == "homerl" and not any(name.startswith("HOMERL_") for name in here):
+    if words[0] == "homerl":
         return homerl(*words[1:], cwd=folder, env=os.environ | here)
     arguments = [sys.executable, "-m", STARTED[words[0]], *words[1:]]
     return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=timeout, env=os.environ | here)

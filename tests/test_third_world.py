@@ -49,14 +49,13 @@ def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS, loads: Sequ
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A finished flywheel on lamps. Its stages before RLVE begin with training loaded; it goes on from there."""
+    """A finished flywheel on lamps. Its stages begin with training loaded; it finds all made, and reports."""
     out = tmp_path_factory.mktemp("lamp")
     recipe = out / "lamp.yaml"
     recipe.write_text(yaml.safe_dump({**RECIPE, "out": str(out / "run")}))
     (out / "stages.py").write_text(STAGES)
     for stage in map(Path, forked.script(out / "stages.py", recipe, cwd=out, HOMERL_WORLDS=str(WORLDS)).split()):
-        if stage.parent.name != "rlve":
-            homerl("run", stage, loads=forked.TRAINING)
+        homerl("run", stage, loads=forked.TRAINING)
     homerl("run", recipe)
     return out / "run"
 
