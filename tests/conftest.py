@@ -16,7 +16,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # until all is collected
 
-settings.register_profile("few", deadline=None, max_examples=40)  # a busy machine fails no test
+settings.register_profile("few", deadline=None, max_examples=20)  # a busy machine fails no test
 settings.register_profile("many", deadline=None)
 settings.load_profile("few")
 

@@ -165,7 +165,8 @@ TWO_BLUEPRINTS = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home
 SHORTER = {
     "accelerate launch recipes/own_home.yaml": TINY.format(world="homeenv"),
     "homerl bench run built/own-home.jsonl": "--limit 4 --max-tokens 16",
-    "homerl bench robustness smarthome-bench": "--limit 12",
+    "homerl bench robustness smarthome-bench": "--limit 4",
+    "homerl audit-user recipes/synth_long.yaml": "--blueprints 4",
     "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
     "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,

@@ -30,6 +30,7 @@ RECIPE = {
 
 
 STAGES = """
+import sys
 from homerl.run.children import begun, stage_recipe_path
 from homerl.run.flywheel import stages
 from homerl.run.recipe import load_recipe

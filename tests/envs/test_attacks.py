@@ -83,6 +83,7 @@ def host(tmp_path_factory) -> Iterator[Host]:
 def serve(line: Connection, folder: Path) -> None:
     """The host: runs what it is sent, and tells what came of it and whether it is unharmed itself."""
     with canaries(folder) as (words, look):
+        before = look()
         while True:
             code, limits = line.recv()
             if code == STALL:
@@ -90,18 +91,20 @@ def serve(line: Connection, folder: Path) -> None:
             code = REPEATED.sub(lambda found: found[1] * int(found[2]), code)
             for word, value in words.items():
                 code = code.replace(word, value)
-            before, spent, held = look(), time.process_time(), resident(afresh=True)
+            began, held = time.process_time(), resident(afresh=True)
             result, changed = attempt(code, limits)
+            spent, grown, after = time.process_time() - began, resident() - held, look()
             reply = {
                 "result": result,
                 "changed": changed,
                 "told": f"{result.output} {result.refusal} {result.error}".replace(words["CANARY_FILE"], ""),
                 "code": code,
-                "spent": time.process_time() - spent,
-                "grown": resident() - held,
-                "harmed": [part for part, state in look().items() if state != before[part]],
+                "spent": spent,
+                "grown": grown,
+                "harmed": [part for part, state in after.items() if state != before[part]],
                 "next": attempt("device('1001').set_brightness(77)\nprint(device('1001').brightness, 6 * 7)"),
             }
+            before = after
             line.send(reply)
 
 

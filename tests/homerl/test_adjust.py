@@ -5,6 +5,7 @@ import colorsys
 import random
 import re
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -157,7 +158,8 @@ def test_the_codes_of_a_colour_lie_in_its_region_and_include_the_usual_ones():
 @settings(max_examples=60, deadline=None)
 @given(colour=st.sampled_from(sorted(HUES)), hue=st.floats(0, 360), saturation=st.floats(0, 100))
 def test_a_pair_of_hue_and_saturation_is_in_a_region_as_its_numbers_say(colour, hue, saturation):
-    home, did = coloured_home()
+    made, did = coloured_home()
+    home = made.fork()
     text = hue_holds(colour, f'device("{did}").hs_color')
     home.call(did, "turn_on", ())
     home.call(did, "set_hs_color", ((hue, saturation),))
@@ -168,6 +170,7 @@ def test_a_pair_of_hue_and_saturation_is_in_a_region_as_its_numbers_say(colour, 
         assert saturation < 50
 
 
+@cache
 def coloured_home() -> tuple[Home, str]:
     for seed in range(50):
         home = make_home(seed, HOME)

@@ -248,8 +248,11 @@ def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
 
 @pytest.mark.parametrize(
     ("suite", "setting"),
-    [("smh-bench", "eia"), pytest.param("smh-bench", "dr", marks=pytest.mark.long), ("simuhome", "react")],
-)  # `eia` and `dr` are sampled alike: they differ in the prompt
+    [
+        ("smh-bench", "eia"),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in (("smh-bench", "dr"), ("simuhome", "react"))),
+    ],
+)  # all are sampled alike: they differ in the prompt
 def test_every_sampled_request_has_a_seed_of_its_own_which_the_runs_seed_gives(tmp_path, suite, setting):
     def seeds(out: str, seed: int, temperature: float = 0.7) -> list[int | None]:
         with ScriptedServer() as server:

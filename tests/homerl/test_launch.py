@@ -20,7 +20,9 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
     return subprocess.run([*map(str, command)], env=env, capture_output=True, text=True, timeout=240)
 
 
-@pytest.mark.parametrize("recipe", ["synth.yaml", "quickstart.yaml", "bench"])
+@pytest.mark.parametrize(
+    "recipe", ["quickstart.yaml", *(pytest.param(name, marks=pytest.mark.long) for name in ("synth.yaml", "bench"))]
+)
 def test_a_second_process_leaves_all_but_training_to_the_first(tmp_path: Path, recipe: str) -> None:
     path = ROOT / "recipes" / recipe
     if recipe == "bench":

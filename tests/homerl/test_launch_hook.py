@@ -130,7 +130,8 @@ def ended(place: Path, how: str, *options: str) -> tuple[int, str]:
     return run.returncode, said
 
 
-@pytest.mark.parametrize("how", [pytest.param("2", marks=pytest.mark.long), "interrupted"])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["2", "interrupted"])
 def test_accelerate_adds_nothing_to_what_a_run_says(place: Path, how: str) -> None:
     code, said = ended(place, how)
     assert code and said.splitlines() == [SAID]

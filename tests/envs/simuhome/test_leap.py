@@ -11,6 +11,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from draws import few
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -248,7 +249,7 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=25, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=10, deadline=None, suppress_health_check=RELAXED)
 @given(data=st.data())
 def test_a_leap_is_its_ticks(family, data):
     live(*data.draw(lives(300, FAMILIES[family])))
@@ -391,7 +392,7 @@ def climates(draw):
     return name, draw(st.sampled_from(NEAR[name])), draw(st.sampled_from(NEAR[name])), given
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=RELAXED)
+@few(30, 100)
 @given(climates(), st.integers(1, 20000))
 def test_air_leaps_as_it_ticks(climate, passes):
     """Rates that follow the air, over up to half an hour; the effects are the oracle's, formula by formula."""

@@ -164,6 +164,7 @@ def test_layers_that_cannot_be_compiled_run_as_they_are(backward, budget, caplog
     assert updates.scores(model, group(1)).shape == (sum(len(one.targets) for one in group(1)),)
 
 
+@pytest.mark.long
 def test_memory_that_lacks_while_a_layer_is_compiled_halves_the_passes_and_layers_stay_compiled():
     model = made(num_hidden_layers=1)
     expected = updated(model, 2, packed(PLAIN))

@@ -12,7 +12,8 @@ import psutil
 import pytest
 import torch
 from accelerate import Accelerator
-from hypothesis import HealthCheck, given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from torch.utils.checkpoint import checkpoint
@@ -129,7 +130,7 @@ def close(model: Any, sequences: Sequence[TokenSequence], made: PackedUpdates) -
         )
 
 
-anything = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+anything = few(12, 100)
 
 
 @pytest.mark.parametrize("name", MODELS)
