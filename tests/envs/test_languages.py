@@ -1,11 +1,10 @@
 """Where a language's files are found: homerl's own, then those of the folders that HOMERL_LANGUAGES lists."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import homerl
 
 from envs.documents import InputError
 from envs.languages import Part, added_languages
@@ -82,8 +81,6 @@ def test_a_language_is_given_once(part, tmp_path, monkeypatch):
 )
 def test_a_folder_that_cannot_be_used_ends_in_one_message(folder, refusal, tmp_path):
     (tmp_path / "one/homeenv").mkdir(parents=True)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOMERL_LANGUAGES": str(tmp_path / folder)}
-    run = [sys.executable, "-m", "homerl.cli", "check", "recipes/smoke.yaml"]
-    done = subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = homerl("check", "recipes/smoke.yaml", cwd=ROOT, HOMERL_LANGUAGES=str(tmp_path / folder))
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert f"{tmp_path}{refusal}" in " ".join(done.stderr.split()) and "HOMERL_LANGUAGES" in done.stderr

@@ -58,7 +58,7 @@ def _loaded() -> Loaded:
 
 
 def _run(
-    words: list[str], cwd: Path | None, environment: dict[str, str], loads: Sequence[str], ranks: int = 1
+    words: list[str], cwd: Path | None, environment: dict[str, str], loads: Sequence[str], ranks: int = 1, bare: bool = False
 ) -> subprocess.CompletedProcess[str]:
     environment = environment | ALIKE
     read = {name: environment[name] for name in sorted(environment) if name.startswith(READ_AT_LOADING)}
@@ -66,7 +66,7 @@ def _run(
     with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
         code = _loaded().run(
             arguments=words, environment=environment, folder=str(cwd or Path.cwd()), out=out.name, err=err.name,
-            read=read, often=plain, loads=[*(TRAINING if plain else loads)], ranks=ranks,
+            read=read, often=plain, loads=[*(TRAINING if plain else loads)], ranks=ranks, bare=bare,
         )  # fmt: skip
         return subprocess.CompletedProcess(words, code, out.read(), err.read())
 
@@ -78,9 +78,9 @@ def homerl(
     return _run(["homerl", *map(str, arguments)], cwd, (dict(os.environ) if env is None else env) | more, loads)
 
 
-def python(text: str, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -c` with this text and these arguments, and with `more` in its environment."""
-    return _run(["-c", text, *map(str, arguments)], ROOT, os.environ | {"OMP_NUM_THREADS": "1"} | more, ())
+def python(text: str, *arguments: object, bare: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -c` with this text and these arguments, and `more` in its environment; bare: without homerl."""
+    return _run(["-c", text, *map(str, arguments)], ROOT, os.environ | {"OMP_NUM_THREADS": "1"} | more, (), bare=bare)
 
 
 def script(*arguments: object, cwd: Path, ranks: int = 1, **more: str) -> str:

@@ -1,7 +1,7 @@
 """The program of `forked`: it reads commands as lines of JSON, runs each in a process that it forks, and prints the code.
 
 It loads libraries alone. The first command of an environment that is used often makes it fork a process that loads homerl
-there and runs the commands of this environment in its turn.
+there and runs the commands of this environment in its turn. A command that is bare begins with the libraries alone.
 """
 
 import atexit
@@ -91,7 +91,7 @@ def main() -> None:
         command = json.loads(line)
         key = json.dumps(command["read"])
         used[key] += 1
-        if base and (command["often"] or used[key] > 1):
+        if base and not command["bare"] and (command["often"] or used[key] > 1):
             if key not in others:
                 (there, to), (back, answers) = os.pipe(), os.pipe()
                 ours, theirs = ((to, back), (there, answers)) if os.fork() else ((there, answers), (to, back))

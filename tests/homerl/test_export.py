@@ -2,12 +2,9 @@
 
 import ast
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 import torch
 import yaml
 from command import full_disk, homerl
+from forked import python
 from huggingface_hub import ModelCard, constants
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -41,7 +39,6 @@ from homerl.train.tiny import TinyConfig, make_tiny
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
-ROOT = Path(__file__).parents[2]
 TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
 CODE = 'device("1001").turn_on()'
 DIALOGUE = [
@@ -128,13 +125,6 @@ def logits(model) -> torch.Tensor:
         return model.eval()(torch.arange(3, 60)[None]).logits
 
 
-def fresh(code: str, *args: object, **environment: str) -> subprocess.CompletedProcess:
-    """Run code in a process of its own."""
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | environment
-    command = [sys.executable, "-c", code, *map(str, args)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-
-
 LOAD = """
 import json, sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -154,7 +144,7 @@ exec(example.replace('name = "my-agent"', "name = folder"))
 
 def test_fresh_process_loads_what_was_trained(exported: Path, model: Path, tmp_path: Path):
     write(tmp_path / "request.json", json.dumps([DIALOGUE, TOOLS]))
-    done = fresh(LOAD, exported, tmp_path / "request.json", tmp_path / "answer.pt")  # and the card's code
+    done = python(LOAD, exported, tmp_path / "request.json", tmp_path / "answer.pt", bare=True)  # and the card's code
     assert done.returncode == 0, done.stderr
     answer = torch.load(tmp_path / "answer.pt")
     trained, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
