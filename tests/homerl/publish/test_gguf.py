@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
@@ -34,6 +35,14 @@ NAMES = {  # of the tensors, as llama.cpp's qwen3 has them
     "model.layers.N.self_attn.k_norm": "blk.N.attn_k_norm", "model.layers.N.mlp.gate_proj": "blk.N.ffn_gate",
     "model.layers.N.mlp.up_proj": "blk.N.ffn_up", "model.layers.N.mlp.down_proj": "blk.N.ffn_down",
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief() -> Iterator[None]:
+    """An untrained model says nothing that is worth 256 tokens."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("homerl.publish.export.MOST", 8)
+        yield
 
 
 @pytest.fixture(scope="module")
