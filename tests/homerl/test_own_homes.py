@@ -107,11 +107,13 @@ def test_a_home_in_which_all_names_are_shared_is_refused_with_the_reason(file, t
 
 
 @pytest.fixture(scope="module")
-def built(file, tmp_path_factory) -> Path:
+def built(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("built") / "own-home.jsonl"
+    home = path.with_name("home.json")
+    save_home(make_home(3, HomeRecipe(devices=(10, 10))), home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_home, "EACH", 1)
-        suite = suite_of_homes("own-home", [file])
+        suite = suite_of_homes("own-home", [str(home)])
         _, instances = suite.build(7, "en", Counter(), lambda done, total: None)
         made = list(instances)
         again = suite.build(7, "en", Counter(), lambda done, total: None)[1]

@@ -335,8 +335,15 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
     assert all(p.requires_grad for p in load_policy(made.model, str(folder)).parameters())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("lora", [None, {"r": 64}])
+@pytest.mark.parametrize(
+    ("dtype", "lora"),
+    [
+        ("float32", None),
+        ("bfloat16", {"r": 64}),
+        pytest.param("bfloat16", None, marks=pytest.mark.long),
+        pytest.param("float32", {"r": 64}, marks=pytest.mark.long),
+    ],
+)
 def test_the_disk_of_a_run_is_estimated(recipe, tiny, dtype, lora):
     own = recipe(model={"name": str(tiny), "dtype": dtype, "lora": lora}, max_steps=3, save_steps=1, keep_checkpoints=2)
     expected = estimate(own).disk
