@@ -223,7 +223,9 @@ def humid(humidity, *devices):
     return {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": state, "devices": placed}}}
 
 
-@pytest.mark.parametrize("leap", [0, *range(270, 300, 3)])
+@pytest.mark.parametrize(
+    "leap", [0, *(pytest.param(n, marks=[pytest.mark.long] if n % 9 else []) for n in range(270, 300, 3))]
+)
 @pytest.mark.parametrize("speeds", [(80, 80), (10, 10), (10, 80), (100, 30)])
 @pytest.mark.parametrize("other", ["humidifier", "dehumidifier"])
 @pytest.mark.parametrize("humidity", [8985, 9000, 1000, 1003])
