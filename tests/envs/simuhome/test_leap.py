@@ -358,10 +358,11 @@ def test_leaps_add_up(life, parts):
 
 
 @each_sample
-def test_samples_for_some_minutes(path):
+@pytest.mark.parametrize("passes", [300, pytest.param(1000, marks=pytest.mark.long)])
+def test_samples_for_some_time(path, passes):
     config = json.loads(path.read_text())["initial_home_config"]
     fast, ticking = load.build_home(config), Ticking(load.build_home(config))
-    for tick in (0, 1, 100, 1000):
+    for tick in (0, 1, 100, passes):
         passage.advance(fast, tick)
         ticking.advance(tick)
         assert_alike(fast, ticking.home)
