@@ -1,9 +1,8 @@
-"""Commands and scripts in processes of their own that begin with libraries and homerl loaded, which takes longer than most
-of them.
+"""Commands and scripts in processes of their own that begin with libraries and homerl loaded, which takes longer than most.
 
-One process loads the libraries. It forks for each environment from which modules read something as they load, and such a
-process loads homerl and forks for each command. An environment with plug-ins is loaded when it is used again; most are used
-once. All commands without plug-ins have the same such environment, and begin with training loaded.
+One process loads the libraries. For each environment from which modules read something as they load, it forks a process that
+loads homerl and forks for each command. One with plug-ins is forked when it is used a third time: most are used once. All
+commands without plug-ins have the same such environment, and begin with training loaded.
 """
 
 from __future__ import annotations

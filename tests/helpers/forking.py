@@ -91,7 +91,7 @@ def main() -> None:
         command = json.loads(line)
         key = json.dumps(command["read"])
         used[key] += 1
-        if base and not command["bare"] and (command["often"] or used[key] > 1):
+        if base and not command["bare"] and (command["often"] or used[key] > 2):
             if key not in others:
                 (there, to), (back, answers) = os.pipe(), os.pipe()
                 ours, theirs = ((to, back), (there, answers)) if os.fork() else ((there, answers), (to, back))
