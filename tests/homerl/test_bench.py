@@ -48,13 +48,13 @@ from homerl.worlds.homeenv.bench.validity import flaws
 from homerl.worlds.registry import begin, suites
 
 ROOT = Path(__file__).parents[2]
-EVERY = 41  # a sample of the slots, over all subcategories and sizes
+EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes
 
 
 @cache
 def sample(suite: str) -> tuple[Instance, ...]:
     made = SUITES[suite]
-    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[::EVERY])
+    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[::EVERY[suite]])
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +84,11 @@ def test_shares_are_whole_and_sum_up():
 @pytest.mark.parametrize("suite", SUITES)
 def test_instances_are_valid_and_reproducible(suite):
     made = SUITES[suite]
-    for slot, instance in zip(list(suite_slots(made))[::EVERY], sample(suite), strict=True):
+    for slot, instance in zip(list(suite_slots(made))[::EVERY[suite]], sample(suite), strict=True):
         assert not list(flaws(instance))
         assert instance.id == slot.id(made) and instance.blueprint.split == "heldout"
-    again = make_instance(made, list(suite_slots(made))[EVERY], 7)
-    assert again == sample(suite)[1] and make_instance(made, list(suite_slots(made))[EVERY], 8) != again
+    again = make_instance(made, list(suite_slots(made))[EVERY[suite]], 7)
+    assert again == sample(suite)[1] and make_instance(made, list(suite_slots(made))[EVERY[suite]], 8) != again
 
 
 def test_complex_instances_of_smh_bench_share_one_home():
