@@ -54,7 +54,7 @@ EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over 
 @cache
 def sample(suite: str) -> tuple[Instance, ...]:
     made = SUITES[suite]
-    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[::EVERY[suite]])
+    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[:: EVERY[suite]])
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_shares_are_whole_and_sum_up():
 @pytest.mark.parametrize("suite", SUITES)
 def test_instances_are_valid_and_reproducible(suite):
     made = SUITES[suite]
-    for slot, instance in zip(list(suite_slots(made))[::EVERY[suite]], sample(suite), strict=True):
+    for slot, instance in zip(list(suite_slots(made))[:: EVERY[suite]], sample(suite), strict=True):
         assert not list(flaws(instance))
         assert instance.id == slot.id(made) and instance.blueprint.split == "heldout"
     again = make_instance(made, list(suite_slots(made))[EVERY[suite]], 7)
