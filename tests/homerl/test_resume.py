@@ -91,18 +91,18 @@ def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings
     from homerl.run.recipe import load_recipe
     from homerl.train.sft import train_sft
 
-    recipe = sft | {"sft": sft["sft"] | settings}
+    recipe = sft | {"sft": sft["sft"] | {"max_steps": 24} | settings}
     broken, whole = written(recipe, tmp_path), written(recipe, tmp_path, out=str(tmp_path / "whole"))
     out = tmp_path / "sft"
-    kill_at(12, out, sys.executable, broken)
-    assert 5 <= checkpoints(out)[-1] < 60
+    kill_at(7, out, sys.executable, broken)
+    assert 5 <= checkpoints(out)[-1] < 24
     with (out / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"step": 3, "lo')  # the kill may fall into a line
-    (out / "checkpoints/checkpoint-59").mkdir()  # or into a checkpoint
-    (out / "checkpoints/checkpoint-59/trainer_state.json").write_text('{"epoch"')
+    (out / "checkpoints/checkpoint-23").mkdir()  # or into a checkpoint
+    (out / "checkpoints/checkpoint-23/trainer_state.json").write_text('{"epoch"')
     train_sft(load_recipe(broken))
     train_sft(load_recipe(whole))
-    same_run(tmp_path / "whole", out, 60)
+    same_run(tmp_path / "whole", out, 24)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
     from homerl.run.recipe import load_recipe
     from homerl.train.rlve import RLVETrainer, train_rlve
 
-    rlve["rlve"] |= CURRICULUM | {"updates": 4, "blueprints_per_update": 3}
+    rlve["rlve"] |= CURRICULUM | {"updates": 3, "save_steps": 1, "blueprints_per_update": 3}
     broken, whole = (load_recipe(written(rlve, tmp_path, out=str(tmp_path / name))) for name in ("broken", "whole"))
     train_rlve(whole)
     report, left = RLVETrainer._report, [2]
@@ -196,9 +196,9 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
         train_rlve(broken)
     assert checkpoints(broken.out)[-1] == 2 and not (broken.out / "model").exists()
     train_rlve(broken)
-    same_run(whole.out, broken.out, 4)
+    same_run(whole.out, broken.out, 3)
     same_rollouts(whole.out, broken.out)
-    kept = [json.loads((out / "checkpoints/checkpoint-4/trainer_state.json").read_text()) for out in (whole.out, broken.out)]
+    kept = [json.loads((out / "checkpoints/checkpoint-3/trainer_state.json").read_text()) for out in (whole.out, broken.out)]
     assert kept[0]["stateful_callbacks"] == kept[1]["stateful_callbacks"] and kept[0]["stateful_callbacks"]["SentinelState"]
     shares = [line["curriculum/zero_variance"] for line in lines(whole.out)]
     assert any(shares), "nothing was refilled: the test proves little"
