@@ -15,6 +15,7 @@ from threading import Thread
 import psutil
 import pytest
 import torch
+from forked import script
 from rich.console import Console
 from transformers import (
     AutoModelForCausalLM,
@@ -69,9 +70,7 @@ PARTS = {
 
 
 def report(folder: Path, *parts: str) -> dict:
-    command = [sys.executable, ROOT / "scripts/gpu_report", "--tiny", "--out", folder / "report.json", *parts]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "", "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run(command, cwd=folder, env=environment, check=True)
+    script(ROOT / "scripts/gpu_report", "--tiny", "--out", folder / "report.json", *parts, cwd=folder)
     return json.loads((folder / "report.json").read_text())
 
 
