@@ -46,7 +46,7 @@ def blueprints(name: str, toolset: str, language: str, count: int = 5) -> list[B
 @pytest.mark.parametrize("toolset", TOOLSETS)
 @pytest.mark.parametrize("name", ACTS + QUESTIONS)
 def test_the_expert_succeeds_and_idling_fails(name, toolset, language):
-    for blueprint in blueprints(name, toolset, language, 3):
+    for blueprint in blueprints(name, toolset, language, 2):
         assert expert_plays(blueprint) is Outcome.SUCCESS, (blueprint.intents[0].queries, blueprint.intents[0].reply)
         assert idle_plays(blueprint) is not Outcome.SUCCESS
         assert idle_plays(blueprint, "I do not know.") is not Outcome.SUCCESS
