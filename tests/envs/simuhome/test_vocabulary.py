@@ -6,8 +6,6 @@ import pytest
 
 from envs.simuhome.spec import clusters, device_types, enumerations
 
-objects = pytest.importorskip("chip.clusters.Objects")
-
 RENAMED = {
     "RTCCMode": "RefrigeratorAndTemperatureControlledCabinetMode",
     "RVCRunMode": "RvcRunMode",
@@ -17,7 +15,8 @@ RENAMED = {
 
 
 def matter(name: str):
-    return getattr(objects, RENAMED.get(name, name))
+    """A cluster of the SDK, whose import takes seconds: not while tests are collected."""
+    return getattr(pytest.importorskip("chip.clusters.Objects"), RENAMED.get(name, name))
 
 
 def plain(name: str) -> str:
