@@ -14,7 +14,7 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_bluepr
 from tests.homerl.homeassistant.replay import listing
 from tests.homerl.intents import expert_plays, idle_plays
 
-TASKS, ASKED = 10, 80
+TASKS, ASKED = 6, 80
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", "smh", "assist"])
