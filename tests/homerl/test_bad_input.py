@@ -318,7 +318,7 @@ def test_a_disk_that_fills_during_training_is_said(dialogues, tmp_path, room):
 @pytest.mark.parametrize(
     "recipe",
     [
-        "synth.yaml --synth.blueprints 400 --synth.shard 5 --processes 2 --synth.curriculum []",
+        "synth.yaml --synth.blueprints 200 --synth.shard 2 --processes 2 --synth.curriculum []",
         pytest.param("smoke.yaml", marks=pytest.mark.long),
     ],
 )
@@ -373,7 +373,7 @@ def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
     """The terminal itself writes `^C` where the cursor stands."""
     pid, terminal = pty.fork()
     if pid == 0:
-        arguments = f"run {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 4000 --out {tmp_path}".split()
+        arguments = f"run {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 400 --synth.shard 5 --out {tmp_path}".split()
         os.execv(sys.executable, [sys.executable, "-m", "homerl.cli", *arguments])
     said = b""
     while not re.search(rb"[1-9]\d*/80", said):  # before, pydantic writes recipes, and may lose an interrupt

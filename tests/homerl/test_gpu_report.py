@@ -439,10 +439,10 @@ time.sleep(600)""".replace("FOLDER", str(tmp_path))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts/gpu_report").write_text(script)
     monkeypatch.setattr(reporting, "ROOT", tmp_path)
-    monkeypatch.setattr(reporting, "QUICK", {"rlve_8b_lora": 8})
+    monkeypatch.setattr(reporting, "QUICK", {"rlve_8b_lora": 4})
     asked = Namespace(out=tmp_path / "report.json", quick=True, tiny=False, trace=False)
     found = run_side("rlve_8b_lora", "ours", asked, Machine(tmp_path))
-    assert found["cut"].startswith("its 8 s were over") and "failed" not in found
+    assert found["cut"].startswith("its 4 s were over") and "failed" not in found
     for _ in range(100):
         if not psutil.pid_exists(found["child"]) or psutil.Process(found["child"]).status() == psutil.STATUS_ZOMBIE:
             break
