@@ -83,7 +83,7 @@ def play(numbers: range) -> list[str]:
         return [wrong for wrong in threads.map(snippet, numbers) if wrong]
 
 
-@pytest.mark.parametrize("snippets", [pytest.param(150, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.long)])
+@pytest.mark.parametrize("snippets", [pytest.param(60, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.long)])
 @pytest.mark.timeout(1500)
 def test_threads(monkeypatch, snippets):
     with make_pool() as pool, pool.checkout() as session:

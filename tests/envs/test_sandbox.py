@@ -189,7 +189,7 @@ def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
         killer = threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in workers])
         killer.start()
         with pytest.raises(WorldError):
-            run("while True: pass", Limits(seconds=5))
+            run("while True: pass", Limits(seconds=2))
         killer.join()
         assert run("print(1)")[0].output == "1\n", "the pool has made a new one"
 

@@ -122,7 +122,7 @@ def test_a_client_that_stops_reading_is_dropped_and_a_slow_reader_is_not(
     with running(Starlette(routes=[Route("/", long)])) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=200) as idle:
             idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            time.sleep(3)
+            time.sleep(1.5)
             heard = 0
             with suppress(ConnectionResetError):
                 while part := idle.recv(1 << 22):
