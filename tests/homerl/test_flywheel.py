@@ -317,7 +317,7 @@ def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_train
 def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, launcher: str) -> None:
     """Also if torchrun, which turns every failure into code 1, started the stage."""
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")
-    stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1")))
+    stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1", "--processes", "1")))
     with pytest.raises(StageFailed, match="stage synth ended with code 4\n.*the same command") as failed:
         run_stage(stage, LAUNCHERS.get(launcher, [sys.executable]))
     assert ending(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
