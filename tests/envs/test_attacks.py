@@ -13,11 +13,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -127,30 +128,29 @@ def host_state(folder: Path, server: socket.socket) -> dict:
         connection = server.accept()
     except BlockingIOError:
         connection = None
-    running, own = processes(), os.getpid()
-    children = {pid: name for pid, (parent, name) in running.items() if parent == own}
+    children, others = descendants()
     return {
         "files": {path.name: path.read_text() for path in folder.iterdir()},
         "folder": Path.cwd(),
         "environment": dict(os.environ),
         "connection": connection,
         "threads": {thread.name for thread in threading.enumerate()},
-        "processes": {name for name in children.values() if name != "monty"},
-        "grandchildren": [pid for pid, (parent, _) in running.items() if parent in children],
+        "processes": children,
+        "grandchildren": others,
         "names": [dict(vars(module)) for module in (builtins, sandbox, border, audit)],
     }
 
 
-def processes() -> dict[int, tuple[int, str]]:
-    """(parent, name) of all processes, by id (none where there is no /proc)."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
-        except OSError:
-            continue  # it has just ended
-        found[int(stat.parent.name)] = int(rest.split()[1]), name
-    return found
+def descendants() -> tuple[set[str], list[int]]:
+    """The names of this process's children, less the sandbox's workers, and the ids of what those have started."""
+    names, others = set(), []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if process.ppid() == os.getpid():
+                names.add(process.name())
+            else:
+                others.append(process.pid)
+    return names - {"monty"}, others
 
 
 def shared(levels: int) -> tuple:
