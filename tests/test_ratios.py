@@ -62,8 +62,12 @@ def test_the_check_fails_with_the_names_of_what_became_dear(tmp_path: Path) -> N
     path = f"{Path(__file__).parent / 'helpers'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}sys = __import__('sys'); sys.exit(pytest.main({options}))"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1 and re.search("2 passed.* 1 error", done.stdout), done.stdout + done.stderr
     assert "ERROR test_them.py::test_dear" in done.stdout and "more than 2 times the 1e-09 stored" in done.stdout
 
@@ -73,7 +77,10 @@ def test_every_benchmark_has_a_stored_ratio() -> None:
     folder = STORED.parent
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(folder), "--collect-only", "-q", "-p", "no:cacheprovider"],
-        cwd=folder.parents[1], capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=folder.parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     names = {line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line}
     assert names and names == set(Ratios.load().stored)

@@ -18,9 +18,17 @@ from envs.homeenv.values.types import quoted, whole_characters
 
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
 FORMS = (  # the keys of a step
-    {"did", "locator"}, {"if", "then"}, {"repeat", "do"}, {"while", "do"}, {"do", "until"}, {"only_if"}, {"stop"}, {"delay"},
-    {"wait"}, {"switch"},
-)  # fmt: skip
+    {"did", "locator"},
+    {"if", "then"},
+    {"repeat", "do"},
+    {"while", "do"},
+    {"do", "until"},
+    {"only_if"},
+    {"stop"},
+    {"delay"},
+    {"wait"},
+    {"switch"},
+)
 
 Trigger = Callable[[Any], Rule]
 

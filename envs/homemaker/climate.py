@@ -57,8 +57,12 @@ SELDOM = {
 }  # fmt: skip
 RUNNING = ("running", "heating", "brewing", "recording")  # attributes that are false in a device that is off
 # By kind, an attribute and the value that it must have in a device that is on.
-NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", False), "thermostat": ("window_open", False),
-         "kettle": ("on_base", True)}  # fmt: skip
+NEEDS = {
+    "humidifier": ("tank_empty", False),
+    "dehumidifier": ("tank_full", False),
+    "thermostat": ("window_open", False),
+    "kettle": ("on_base", True),
+}
 
 
 # Rooms

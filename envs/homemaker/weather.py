@@ -102,13 +102,15 @@ class Year:
             return round(float(hourly[hour - 1] + (hourly[hour] - hourly[hour - 1]) * part / 60), 1)
 
         return Sky(
-            self.place, self.latitude, self.longitude,
+            self.place,
+            self.latitude,
+            self.longitude,
             when=datetime(YEAR, 1, 1) + timedelta(minutes=minute),
             temperature=between(self.temperature),
             humidity=between(self.humidity),
             illuminance=float(self.daylight[minute * CELLS // 60]),
             wind=between(self.wind),
-        )  # fmt: skip
+        )
 
     def ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
         """(minutes from now, celsius, percent, lux) at each of the next full hours. The year repeats after its end."""
@@ -312,12 +314,14 @@ def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, 
     share = np.divide(height, mean[:, None], out=np.zeros_like(height), where=mean[:, None] > 0.01)
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
     return Year(
-        place, latitude, longitude,
+        place,
+        latitude,
+        longitude,
         temperature=np.clip(np.asarray(temperature, float), *BOUNDS[0]),
         humidity=np.clip(np.asarray(humidity, float), 0, 100),
         wind=np.asarray(wind, float),
         daylight=np.rint(np.clip(daylight, 0, 120_000)).ravel(),
-    )  # fmt: skip
+    )
 
 
 def _sun_height(latitude: float, longitude: float, timezone: float) -> np.ndarray:

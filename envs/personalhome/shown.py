@@ -24,9 +24,15 @@ from envs.personalhome.words import Words, words_for
 Plain = dict[str, Any]
 # The unit of each quantity of the weather, as `envs.personalhome.words` knows it; None is a plain number.
 WEATHER_UNITS = {
-    "rain": "millimetre", "snow": "millimetre", "sunny": None, "wind": "metre_per_second", "temperature": "celsius",
-    "dust": "micrograms", "humidity": "percentage", "odor": None,
-}  # fmt: skip
+    "rain": "millimetre",
+    "snow": "millimetre",
+    "sunny": None,
+    "wind": "metre_per_second",
+    "temperature": "celsius",
+    "dust": "micrograms",
+    "humidity": "percentage",
+    "odor": None,
+}
 
 
 def shown(household: Household) -> Plain:

@@ -31,9 +31,14 @@ OPTIONAL = re.compile(r"\[([^\]]*)\]")
 FIELD = re.compile(r"\{(\w+)\}")
 # The unit of a taste's bounds, by its kind.
 TASTE_UNITS = {
-    "room_temperature": "celsius", "soft_light": "percentage", "bright_light": "percentage", "humid_air": "percentage",
-    "clean_air": "micrograms", "hot_shower": "celsius", "firm_mattress": "level",
-}  # fmt: skip
+    "room_temperature": "celsius",
+    "soft_light": "percentage",
+    "bright_light": "percentage",
+    "humid_air": "percentage",
+    "clean_air": "micrograms",
+    "hot_shower": "celsius",
+    "firm_mattress": "level",
+}
 
 
 class Halves(Model):

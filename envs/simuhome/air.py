@@ -79,11 +79,16 @@ WATCHED = {
 }
 SIGNATURE = {
     "air_conditioner": (
-        "1.OnOff.OnOff", "1.Thermostat.SystemMode", "1.Thermostat.OccupiedCoolingSetpoint",
-        "1.Thermostat.OccupiedHeatingSetpoint", "1.FanControl.PercentCurrent",
+        "1.OnOff.OnOff",
+        "1.Thermostat.SystemMode",
+        "1.Thermostat.OccupiedCoolingSetpoint",
+        "1.Thermostat.OccupiedHeatingSetpoint",
+        "1.FanControl.PercentCurrent",
     ),
     "heat_pump": (
-        "4.Thermostat.SystemMode", "4.Thermostat.OccupiedCoolingSetpoint", "4.Thermostat.OccupiedHeatingSetpoint",
+        "4.Thermostat.SystemMode",
+        "4.Thermostat.OccupiedCoolingSetpoint",
+        "4.Thermostat.OccupiedHeatingSetpoint",
         "2.ElectricalPowerMeasurement.ActivePower",
     ),
     "fan": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
@@ -92,7 +97,7 @@ SIGNATURE = {
     "dimmable_light": ("1.OnOff.OnOff", "1.LevelControl.CurrentLevel"),
     "humidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
     "dehumidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
-}  # fmt: skip
+}
 SENSORS = {
     "air_conditioner": "1.Thermostat.LocalTemperature",
     "heat_pump": "4.Thermostat.LocalTemperature",

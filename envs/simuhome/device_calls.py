@@ -17,9 +17,15 @@ Action = dict[str, Any]
 Way = Literal["usual", "writing", "toggling"]  # how attributes are set: by commands, by writes instead, by `Toggle`
 WAYS: tuple[Way, ...] = ("usual", "writing", "toggling")
 WRITTEN = (  # clusters whose attributes can be written as well, also values that no command takes
-    "LaundryWasherMode", "DishwasherMode", "RVCRunMode", "RVCCleanMode", "RTCCMode", "Channel", "TemperatureControl",
+    "LaundryWasherMode",
+    "DishwasherMode",
+    "RVCRunMode",
+    "RVCCleanMode",
+    "RTCCMode",
+    "Channel",
+    "TemperatureControl",
     "WindowCovering",
-)  # fmt: skip
+)
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 
 

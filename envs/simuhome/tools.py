@@ -159,8 +159,11 @@ def _list(home: Home, arguments: Arguments) -> Any:
 TEXT = {"type": "string"}
 DEVICE = {"type": "string", "description": "the device's id"}
 ENDPOINT: Mapping[str, Any] = {
-    "type": "integer", "minimum": 0, "maximum": 65_535, "description": "the endpoint that holds the cluster",
-}  # fmt: skip
+    "type": "integer",
+    "minimum": 0,
+    "maximum": 65_535,
+    "description": "the endpoint that holds the cluster",
+}
 CLUSTER = {"type": "string", "description": "the cluster's name"}
 TIME = {"type": "string", "description": "YYYY-MM-DD HH:MM:SS"}
 ROOM = {"type": "string", "description": "the room's id"}

@@ -94,8 +94,10 @@ async def test_a_dialogue_is_sent_whole_and_the_reply_is_spoken(
     assert speech(second) == "Done." and not second.continue_conversation
     system, *dialogue = agent.requests[-1]["messages"]
     assert system["role"] == "system" and [one["content"] for one in dialogue] == [
-        "Unlock the front door.", "I am asked to unlock Front Door. Shall I?", "Yes.",
-    ]  # fmt: skip
+        "Unlock the front door.",
+        "I am asked to unlock Front Door. Shall I?",
+        "Yes.",
+    ]
     assert agent.requests[-1]["homerl"] == {}
 
 
@@ -139,9 +141,11 @@ async def test_timers_of_a_satellite_are_home_assistants(
     await says(hass, "Cancel my timer", device=with_timers)
     assert events == [("started", 300), ("cancelled", 0)] and not agent.requests
     for said, device in (
-        ("Set a timer for 5 minutes", without), ("Set a timer for 5 minutes", None),
-        ("Turn on the lamp in 5 minutes", with_timers), ("How is it outside?", with_timers),
-    ):  # fmt: skip
+        ("Set a timer for 5 minutes", without),
+        ("Set a timer for 5 minutes", None),
+        ("Turn on the lamp in 5 minutes", with_timers),
+        ("How is it outside?", with_timers),
+    ):
         assert speech(await says(hass, said, device=device)) == "Done."
     assert len(agent.requests) == 4 and len(events) == 2
 

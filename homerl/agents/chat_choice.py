@@ -31,14 +31,22 @@ TOOLS = [
 SET = tool_call("set_lamp", {"lamp": 'the "blue" l\'ampe\nüber {x}', "level": 5})
 PROBES: tuple[list[Message], ...] = (
     [
-        {"role": "system", "content": "You run a home."}, {"role": "user", "content": "Dim it."}, call_message(SET),
-        {"role": "tool", "content": "dimmed"}, text_message("It is dim."), {"role": "user", "content": "And now both."},
-        {**call_message(SET, tool_call("set_lamp", {})), "content": "Gladly."}, {"role": "tool", "content": "both"},
-        {"role": "tool", "content": "done"}, call_message(SET), {"role": "tool", "content": "off"}, text_message("Done."),
+        {"role": "system", "content": "You run a home."},
+        {"role": "user", "content": "Dim it."},
+        call_message(SET),
+        {"role": "tool", "content": "dimmed"},
+        text_message("It is dim."),
+        {"role": "user", "content": "And now both."},
+        {**call_message(SET, tool_call("set_lamp", {})), "content": "Gladly."},
+        {"role": "tool", "content": "both"},
+        {"role": "tool", "content": "done"},
+        call_message(SET),
+        {"role": "tool", "content": "off"},
+        text_message("Done."),
     ],
     [USER, text_message("Hello?"), {"role": "user", "content": "Bye."}, text_message("Goodbye.")],
     [USER, text_message("A call that was refused"), {"role": "tool", "content": "refused"}, text_message("Sorry.")],
-)  # fmt: skip
+)
 
 
 def choose_format(tokenizer: Any, source: str, own: bool = False, named: bool = False) -> None:

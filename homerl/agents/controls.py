@@ -115,9 +115,12 @@ def with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any])
     messages, tools = controls.shielded(messages), controls.shielded_tools(tools)
     text: str = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
     found = tokenizer.apply_chat_template(
-        messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True,
+        messages,
+        tools=tools,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
         tokenizer_kwargs={"return_offsets_mapping": True},
-    )  # fmt: skip
+    )
     if not STANDS_IN.search(text):
         return found["input_ids"], found["assistant_masks"]
     said = bytearray(len(text) + 1)  # by character

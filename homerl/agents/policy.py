@@ -110,9 +110,14 @@ class PolicyAgent:
     name = "policy"
 
     def __init__(
-        self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20, prefix_steps: int = 0, longest: int | None = None,
+        self,
+        engine: Engine,
+        tokenizer: Any,
+        max_tokens: int = 1 << 20,
+        prefix_steps: int = 0,
+        longest: int | None = None,
         thoughts: Thoughts = "kept",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The first `prefix_steps` of the episode are another agent's; `longest` is the most tokens that the model takes."""
         self.engine, self.tokenizer, self.max_tokens, self.longest = engine, tokenizer, max_tokens, longest
         self.thoughts: Thoughts = thoughts

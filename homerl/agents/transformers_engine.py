@@ -45,9 +45,16 @@ class TransformersEngine:
     prefill: int = 16_384  # most tokens of one forward pass over prompts
 
     def __init__(
-        self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0,
-        tokens: int | None = None, held: DialogueCache | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        tokenizer: Any,
+        max_tokens: int,
+        temperature: float = 1.0,
+        batch: int = 64,
+        version: int = 0,
+        tokens: int | None = None,
+        held: DialogueCache | None = None,
+    ) -> None:
         """`held` is the cache of another engine that samples from the same model."""
         self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
         self.max_tokens, self.batch, self.version = max_tokens, batch, version
@@ -124,8 +131,11 @@ class TransformersEngine:
         logger.warning(
             "sampling ran out of memory on %d prompts of up to %d tokens: it goes on with at most %d tokens at a time, "
             "samples included (rlve.engine.tokens), %d of them in one pass over prompts",
-            count, longest, self.tokens, self.prefill,
-        )  # fmt: skip
+            count,
+            longest,
+            self.tokens,
+            self.prefill,
+        )
         return None
 
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:

@@ -73,9 +73,11 @@ class Page:
         admit(request, self.address)
         nonce, look = secrets.token_urlsafe(16), self.session.visits.look
         page = _template().render(
-            name=self.session.partner.name, look={"css": Markup(look.css), "symbols": Markup(look.symbols)}, nonce=nonce,
+            name=self.session.partner.name,
+            look={"css": Markup(look.css), "symbols": Markup(look.symbols)},
+            nonce=nonce,
             longest=LONGEST,
-        )  # fmt: skip
+        )
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
     async def _talk(self, request: Request) -> Response:
@@ -185,9 +187,12 @@ def event_data(event: Event) -> dict[str, Any]:
     changes = [{"owner": change.owner, "thing": change.thing, "words": change.words} for change in event.changes]
     seen = list(event.step.observations)
     return {
-        "words": event.words, "calls": list(event.step.calls), "results": seen, "refused": bool(event.step.blocked),
+        "words": event.words,
+        "calls": list(event.step.calls),
+        "results": seen,
+        "refused": bool(event.step.blocked),
         "changes": changes,
-    }  # fmt: skip
+    }
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -36,9 +36,13 @@ GRACE = 10.0  # seconds that a worker gets to end
 
 
 def synthesise(
-    config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None,
+    config: SynthesisConfig,
+    out: Path,
+    processes: int | None,
+    progress: Progress,
+    ray: str | None = None,
     describe: Describe = lambda out, config, stats: None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Fill `out` with `trajectories.jsonl`, `blueprints.jsonl`, `endpoints.json` and `stats.json`; return the first path.
 
     `processes` is the number of workers, by default one for each core of this machine, or of the Ray cluster at the

@@ -57,13 +57,19 @@ class Cell:
     def figures(self) -> dict[str, Any]:
         """Solved share with its 95 % interval, trajectories of the first rollout and of later ones, calls, messages."""
         return {
-            "k_user": self.k_user, "k_agent": self.k_agent, "blueprints": len(self.solved),
-            "success": float(np.mean(self.solved)), "interval": mean_interval(np.array(self.solved, float), 0, ends=SHARES),
-            "base": self.total["first"], "explored": self.trajectories - self.total["first"],
-            "trajectories": self.trajectories, "calls": self.total["calls"], "sampled": self.total["sampled"],
+            "k_user": self.k_user,
+            "k_agent": self.k_agent,
+            "blueprints": len(self.solved),
+            "success": float(np.mean(self.solved)),
+            "interval": mean_interval(np.array(self.solved, float), 0, ends=SHARES),
+            "base": self.total["first"],
+            "explored": self.trajectories - self.total["first"],
+            "trajectories": self.trajectories,
+            "calls": self.total["calls"],
+            "sampled": self.total["sampled"],
             "calls_per_trajectory": self.total["calls"] / max(1, self.trajectories),
             "steps_saved": 1 - self.total["steps_run"] / max(1, self.total["steps_linear"]),
-        }  # fmt: skip
+        }
 
 
 def grid(config: SynthesisConfig, budget: CallBudget | None, progress: Callable[[], None], keep: bool = False) -> list[Cell]:

@@ -22,18 +22,26 @@ OPTIONS = {  # the attribute that lists options -> the names of what takes one o
     "event_types": ("event_type",),
 }  # fmt: skip
 STATES = {  # domain -> the attribute that lists the options of its state
-    "climate": "hvac_modes", "water_heater": "operation_list", "select": "options", "input_select": "options",
+    "climate": "hvac_modes",
+    "water_heater": "operation_list",
+    "select": "options",
+    "input_select": "options",
     "sensor": "options",
-}  # fmt: skip
+}
 RANGES = {  # names of what is limited -> the attributes with its least and greatest value
-    "temperature": ("min_temp", "max_temp"), "target_temp_low": ("min_temp", "max_temp"),
-    "target_temp_high": ("min_temp", "max_temp"), "humidity": ("min_humidity", "max_humidity"),
+    "temperature": ("min_temp", "max_temp"),
+    "target_temp_low": ("min_temp", "max_temp"),
+    "target_temp_high": ("min_temp", "max_temp"),
+    "humidity": ("min_humidity", "max_humidity"),
     "color_temp_kelvin": ("min_color_temp_kelvin", "max_color_temp_kelvin"),
-}  # fmt: skip
+}
 VALUES = {  # domain -> the attributes that limit its state, and the argument `value`
-    "number": ("min", "max"), "input_number": ("min", "max"), "counter": ("minimum", "maximum"), "text": ("min", "max"),
+    "number": ("min", "max"),
+    "input_number": ("min", "max"),
+    "counter": ("minimum", "maximum"),
+    "text": ("min", "max"),
     "input_text": ("min", "max"),
-}  # fmt: skip
+}
 UNROUNDED = {
     "input_number": {"state": ("precision",), "value": ("precision",), "step": ("precision", "range")}
 }  # any is kept

@@ -139,9 +139,13 @@ class Client:
                 yield message.get("event") or {}
 
     async def call_service(
-        self, domain: str, service: str, data: Mapping[str, Any] | None = None, target: Mapping[str, Any] | None = None,
+        self,
+        domain: str,
+        service: str,
+        data: Mapping[str, Any] | None = None,
+        target: Mapping[str, Any] | None = None,
         returns: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Call a service (an action) and wait until Home Assistant has carried it out; its answer if it `returns` one."""
         fields: dict[str, Any] = {"domain": domain, "service": service, "service_data": dict(data or {})}
         if target:

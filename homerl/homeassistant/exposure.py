@@ -50,9 +50,13 @@ async def withdrawn(client: Client, dids: Collection[str], states: Sequence[Mapp
     if listed := await client.exposed():
         return frozenset(dids) - listed
     sources = {  # either Assist was never asked, or nothing is exposed any more: of what is registered, its entry tells
-        ENTRIES: await client.call(ENTRIES, entity_ids=[*dids]), STATES: [row for row in states if row["entity_id"] in dids],
-        EXPOSED: {"exposed_entities": {}}, DEVICES: [], SERVICES: {}, CONFIG: {},
-    }  # fmt: skip
+        ENTRIES: await client.call(ENTRIES, entity_ids=[*dids]),
+        STATES: [row for row in states if row["entity_id"] in dids],
+        EXPOSED: {"exposed_entities": {}},
+        DEVICES: [],
+        SERVICES: {},
+        CONFIG: {},
+    }
     return frozenset(dids) - {one.entity_id for one in selected(Listing(version=client.version, sources=sources))}
 
 

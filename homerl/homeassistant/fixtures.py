@@ -50,9 +50,16 @@ WORDS: dict[type, str] = {dict: "mapping", list: "list", str: "text", bool: "tru
 PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
 WRITTEN = "configuration"  # what people write themselves; what Home Assistant tells of itself is preferred
 STEMS = {
-    "states": STATES, WRITTEN: CONFIG, "config": CONFIG, "services": FORMS, "area_registry": AREAS, "floor_registry": FLOORS,
-    "device_registry": DEVICES, "entity_registry": REGISTERED, "exposed_entities": EXPOSED,
-}  # fmt: skip
+    "states": STATES,
+    WRITTEN: CONFIG,
+    "config": CONFIG,
+    "services": FORMS,
+    "area_registry": AREAS,
+    "floor_registry": FLOORS,
+    "device_registry": DEVICES,
+    "entity_registry": REGISTERED,
+    "exposed_entities": EXPOSED,
+}
 TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
 ENDINGS = ("", ".json", ".yaml", ".yml")
 

@@ -18,9 +18,14 @@ from homerl.homeassistant.listing import AREAS, AUTOMATIONS, CONFIG, ENTRIES, FL
 from homerl.homeassistant.tidying import tidied
 
 EVENTS = (  # after which a home may be another one
-    "entity_registry_updated", "device_registry_updated", "area_registry_updated", "floor_registry_updated",
-    "automation_reloaded", "core_config_updated", "homeassistant_started",
-)  # fmt: skip
+    "entity_registry_updated",
+    "device_registry_updated",
+    "area_registry_updated",
+    "floor_registry_updated",
+    "automation_reloaded",
+    "core_config_updated",
+    "homeassistant_started",
+)
 FORM = frozenset(  # attributes that tell what an entity is and can do, and not how it is now
     "friendly_name supported_features device_class unit_of_measurement supported_color_modes min_color_temp_kelvin "
     "max_color_temp_kelvin effect_list hvac_modes fan_modes preset_modes swing_modes min_temp max_temp "

@@ -101,9 +101,13 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     state |= {room.id: _air(room, listing, entities) for room in rooms}
     aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
     origin = Origin(
-        system=SYSTEM, version=listing.version, zone=_zone(listing, notes), devices=_telling(links), rooms=aliases,
+        system=SYSTEM,
+        version=listing.version,
+        zone=_zone(listing, notes),
+        devices=_telling(links),
+        rooms=aliases,
         storeys=storeys_of(listing),
-    )  # fmt: skip
+    )
     home = Home.build(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
     notes += add_automations(home, listing)
     return Imported(home, listing, tuple(notes))

@@ -12,8 +12,10 @@ COLOURED = ("hs", "xy", "rgb", "rgbw", "rgbww")  # colour modes with a hue and a
 PLAIN = ("onoff", "unknown")  # those without a brightness
 WHITE = ("white", "rgbw", "rgbww")  # those with a white of their own, which is not known here
 MIREDS = {  # millions by kelvin, as older versions tell it
-    "color_temp": "color_temp_kelvin", "min_mireds": "max_color_temp_kelvin", "max_mireds": "min_color_temp_kelvin",
-}  # fmt: skip
+    "color_temp": "color_temp_kelvin",
+    "min_mireds": "max_color_temp_kelvin",
+    "max_mireds": "min_color_temp_kelvin",
+}
 
 
 def completed(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,9 +155,14 @@ FIELDS: dict[str, dict[str, Read]] = {
     "device": {"area_id": _id, "parent_device_id": _id},
     "registry": {},
     "registry entry": {
-        "aliases": _aliases, "labels": _texts, "area_id": _id, "device_id": _id, "platform": _id, "entity_category": _id,
+        "aliases": _aliases,
+        "labels": _texts,
+        "area_id": _id,
+        "device_id": _id,
+        "platform": _id,
+        "entity_category": _id,
         "options": _options,
     },
     "state": {"state": _state, "attributes": _attributes, "last_updated": _moment},
-}  # fmt: skip
+}
 NAMED = {"floor": ("name",), "area": ("name",), "state": ("state",)}  # what no row may lack

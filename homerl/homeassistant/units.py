@@ -41,9 +41,11 @@ class Conversion(NamedTuple):
 
 CONVERSIONS = {
     ("celsius", "°F"): Conversion("fahrenheit", 1.8, 32),
-    ("km/h", "mph"): Conversion("mph", 0.621371), ("km/h", "m/s"): Conversion("m/s", 1 / 3.6),
-    ("km/h", "kn"): Conversion("kn", 0.539957), ("km/h", "ft/s"): Conversion("ft/s", 0.911344),
-}  # fmt: skip
+    ("km/h", "mph"): Conversion("mph", 0.621371),
+    ("km/h", "m/s"): Conversion("m/s", 1 / 3.6),
+    ("km/h", "kn"): Conversion("kn", 0.539957),
+    ("km/h", "ft/s"): Conversion("ft/s", 0.911344),
+}
 
 
 def temperature_unit(entity: Entity) -> str | None:

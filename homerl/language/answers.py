@@ -326,6 +326,11 @@ def _every(right: Sequence[bool]) -> Reading:
 
 
 READERS = {
-    "number": _number, "boolean": _boolean, "text": _text, "names": _names,
-    "time": _time, "date": _date, "weekday": _weekday,
-}  # fmt: skip
+    "number": _number,
+    "boolean": _boolean,
+    "text": _text,
+    "names": _names,
+    "time": _time,
+    "date": _date,
+    "weekday": _weekday,
+}

@@ -27,7 +27,7 @@ class Writing(Model):
     small: LateShare = Field(
         0.0,
         description="Share of sentences without any capital letter, not even in names; beside `capitalised` and `lowered`.",
-    )  # fmt: skip
+    )
     punctuated: float = Field(0.0, ge=0, le=1, description="Share that ends in a full stop or question mark.")
     short: float = Field(0.0, ge=0, le=1, description="Share in short frames, such as `kitchen light off`.")
 

@@ -34,9 +34,14 @@ class LLMAgent:
     """Asks an endpoint for the next message. `n` candidates come from one request."""
 
     def __init__(
-        self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None,
-        clips: Clips | None = None, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        endpoint: Endpoint,
+        temperature: float = 0.0,
+        max_tokens: int = 2048,
+        seed: int | None = None,
+        clips: Clips | None = None,
+        **options: Any,
+    ) -> None:
         """With a `seed`, every request has a seed derived from it (`seed_for`).
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.

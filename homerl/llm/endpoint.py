@@ -109,9 +109,14 @@ class Endpoint:
     """Sends each request to the least busy replica that works."""
 
     def __init__(
-        self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
+        self,
+        urls: Sequence[str],
+        model: str,
+        patience: Patience = Patience(),
+        key: str = "OPENAI_API_KEY",
+        seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.model, self.patience, self.clock, self.key = model, patience, clock, key
         self.trips = TRIPS if patience.waits else math.inf
         self.replicas = [Replica(url, self._client(url)) for url in urls]

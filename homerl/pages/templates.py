@@ -25,9 +25,12 @@ def template(path: Path, **filters: Callable[..., Any]) -> Template:
     lets a line end after its underscores, and to `folded`.
     """
     environment = Environment(
-        loader=FileSystemLoader([path.parent, HERE]), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=FileSystemLoader([path.parent, HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {"words": spaced, "breakable": breakable, "folded": folded, **filters}
     return environment.get_template(path.name)
 

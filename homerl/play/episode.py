@@ -82,9 +82,15 @@ class Episode:
     def fork(self) -> Episode:
         """An independent copy. Messages and steps are shared, since they never change."""
         return Episode(
-            self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
-            self.turn, self.fault,
-        )  # fmt: skip
+            self.situation.fork(),
+            self.limits,
+            self.messages.copy(),
+            self.steps.copy(),
+            self.outcome,
+            self.speaking_of,
+            self.turn,
+            self.fault,
+        )
 
     @property
     def blueprint(self) -> Blueprint:

@@ -68,12 +68,20 @@ CALLS = (
     Mark("Hermes, Qwen, GLM, Jamba, Granite, Nemotron, MiniMax, Seed", r"<{tag}\s*>", r"</{tag}\s*>", TOOL),
     Mark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
     Mark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
-    Mark("MiniMax, Claude", r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>", r"</{tag}\s*>",
-         rf"(?i:{SPACE}(?:invoke|function(?:_?calls?)?|tool(?:_?calls?|_use)?))"),
+    Mark(
+        "MiniMax, Claude",
+        r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>",
+        r"</{tag}\s*>",
+        rf"(?i:{SPACE}(?:invoke|function(?:_?calls?)?|tool(?:_?calls?|_use)?))",
+    ),
     Mark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
     Mark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
-    Mark("DeepSeek, Kimi, LFM, Llama 4, InternLM", rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
-         rf"<{BAR}{{tag}}[_▁]end{BAR}>", "tool[_▁]calls?(?:_section)?|python|action"),
+    Mark(
+        "DeepSeek, Kimi, LFM, Llama 4, InternLM",
+        rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
+        rf"<{BAR}{{tag}}[_▁]end{BAR}>",
+        "tool[_▁]calls?(?:_section)?|python|action",
+    ),
     Mark("Granite, Phi, Gemma", r"<\|tool_call\|?>", r"<\|?/tool_call\|?>|<tool_call\|>"),
     Mark("Command", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
     Mark("gpt-oss", rf"<\|channel\|>\w+\s+{TO}{MESSAGE}", CALL_END),
@@ -81,7 +89,7 @@ CALLS = (
     Mark("Firefunction", r"\bfunctools(?=\[)", r"</s>"),
     Mark("Gemma, Home-LLM", r"```{tag}\b", r"```", "tool_(?:code|calls?|use)|function_calls?|homeassistant"),
     Mark("a mark that was cut", r"<tool_call", r"\Z"),
-)  # fmt: skip
+)
 THOUGHTS = (
     Mark("Qwen, DeepSeek, GLM and others", r"<{tag}\s*>", r"</{tag}\s*>", THINK, lone=True),
     Mark("Mistral", r"\[THINK\]", r"\[/THINK\]", lone=True),

@@ -54,9 +54,13 @@ def upload(
                 f"the version {tag} is there already", repo, "name another version; one that is out never changes"
             )
         api.upload_folder(
-            repo_id=repo, folder_path=folder, commit_message=message, repo_type=kind, allow_patterns=files,
+            repo_id=repo,
+            folder_path=folder,
+            commit_message=message,
+            repo_type=kind,
+            allow_patterns=files,
             delete_patterns=list(delete),
-        )  # fmt: skip
+        )
         if tag:
             api.create_tag(repo, tag=tag, repo_type=kind)
     except InputError:

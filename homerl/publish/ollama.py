@@ -51,13 +51,15 @@ TEMPLATE = """{{- $previous := "" }}
 
 def modelfile(gguf: str, template: str, context: int) -> str:
     """The Modelfile beside a GGUF file, for a model with homerl's chat template and this context length."""
-    return "\n".join([
-        f"FROM ./{gguf}",
-        f'TEMPLATE """{go_template(template)}"""',
-        f'PARAMETER stop "{IM_END}"',
-        f"PARAMETER num_ctx {min(context, MOST_CONTEXT)}",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"FROM ./{gguf}",
+            f'TEMPLATE """{go_template(template)}"""',
+            f'PARAMETER stop "{IM_END}"',
+            f"PARAMETER num_ctx {min(context, MOST_CONTEXT)}",
+            "",
+        ]
+    )
 
 
 def go_template(template: str) -> str:

@@ -42,5 +42,6 @@ def _number_format(given: Any) -> Any:
 
 CPU = BeforeValidator(_cpu), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]})
 NUMBER_FORMAT = (
-    BeforeValidator(_number_format), WithJsonSchema({"enum": ["auto", "float32", "bfloat16", "float16"], "type": "string"}),
-)  # fmt: skip
+    BeforeValidator(_number_format),
+    WithJsonSchema({"enum": ["auto", "float32", "bfloat16", "float16"], "type": "string"}),
+)

@@ -41,8 +41,12 @@ class FlywheelRecipe(RLVESections):
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
 SERVED_ROLES = ("user", "agent", "author")  # model roles that `serve-user` can serve
 KINDS: dict[str, type[Recipe]] = {
-    "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
-}  # fmt: skip
+    "synth": SynthRecipe,
+    "sft": SFTRecipe,
+    "rlve": RLVERecipe,
+    "bench": BenchRecipe,
+    "flywheel": FlywheelRecipe,
+}
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:

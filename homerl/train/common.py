@@ -148,9 +148,11 @@ def with_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedMo
     Raises `InputError` if the recipe asks for them and they are not installed.
     """
     require(
-        recipe.model.kernels != "liger" or liger_installed(), "Liger's kernels are not installed", "model.kernels",
+        recipe.model.kernels != "liger" or liger_installed(),
+        "Liger's kernels are not installed",
+        "model.kernels",
         "pip install 'homerl[kernels]', or leave it at `auto`",
-    )  # fmt: skip
+    )
     if has_liger(recipe) and torch.cuda.is_available():
         fuse(model)
     return model
@@ -173,9 +175,13 @@ def packed_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> PackedUp
 
 
 def packed_passes(
-    model: PreTrainedModel, recipe: TrainingRecipe, accelerator: Accelerator, budget: Budget,
-    profiler: MemoryProfiler | None = None, compiled: CompiledLayers | None = None,
-) -> PackedUpdates:  # fmt: skip
+    model: PreTrainedModel,
+    recipe: TrainingRecipe,
+    accelerator: Accelerator,
+    budget: Budget,
+    profiler: MemoryProfiler | None = None,
+    compiled: CompiledLayers | None = None,
+) -> PackedUpdates:
     """The packed passes of a model with a budget, by the recipe's attention."""
     half, unpackable = recipe.model.dtype != "float32", why_unpackable(model.config.to_dict())
     return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled)
@@ -187,9 +193,11 @@ def compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> CompiledL
     """
     asked = recipe.model.compile
     require(
-        asked is not True or compiler_installed(), "there is no C compiler for compiled layers", "model.compile",
+        asked is not True or compiler_installed(),
+        "there is no C compiler for compiled layers",
+        "model.compile",
         "install gcc, or leave it at `auto`",
-    )  # fmt: skip
+    )
     able = next((part._can_compile_fullgraph for part in model.modules() if isinstance(part, PreTrainedModel)), False)
     return CompiledLayers(model) if compiles(recipe) and (asked is True or able) else None
 
@@ -223,9 +231,12 @@ def is_finished(args: TrainingArguments, checkpoint: str) -> bool:
 
 
 def fit(
-    trainer: ParallelTrainer, tokenizer: PreTrainedTokenizerBase, out: Path, seconds: float | None = None,
+    trainer: ParallelTrainer,
+    tokenizer: PreTrainedTokenizerBase,
+    out: Path,
+    seconds: float | None = None,
     iterations: int = 1,
-) -> Path:  # fmt: skip
+) -> Path:
     """Train, and write the final model to `out/model` in one step. Returns that folder.
 
     Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given, when the trainer's steps

@@ -122,11 +122,14 @@ class Curriculum:
         tally = [[seed, *result] for seed, result in self.success_rates.items()]
         unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
         return {
-            "position": self.position, "passed_over": self.skipped, "count": self.count, "tally": tally,
+            "position": self.position,
+            "passed_over": self.skipped,
+            "count": self.count,
+            "tally": tally,
             "parts": dict(self.balance.rates) if self.balance else {},
             "held": [list(place) for place in self._unused()],
             "unfinished": [[number, *place] for number, place in sorted(unfinished)],
-        }  # fmt: skip
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state` returned."""

@@ -34,10 +34,17 @@ class RolloutObjective:
     """
 
     def __init__(
-        self, tokens: SampledTokens, settings: RLVESettings, update: int, global_tokens: int, world_size: int = 1,
-        device: torch.device | str = "cpu", old_logps: torch.Tensor | None = None,
-        reference_logps: torch.Tensor | None = None, dropout: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        tokens: SampledTokens,
+        settings: RLVESettings,
+        update: int,
+        global_tokens: int,
+        world_size: int = 1,
+        device: torch.device | str = "cpu",
+        old_logps: torch.Tensor | None = None,
+        reference_logps: torch.Tensor | None = None,
+        dropout: bool = False,
+    ) -> None:
         self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
         self.exact = settings.exact and not dropout
 
@@ -85,10 +92,12 @@ class RolloutObjective:
         total = dict(zip(SUMS, sums, strict=True))
         mean = {name: value / (total["tokens"] or math.nan) for name, value in total.items()}
         metrics = {
-            "entropy": mean["entropy"], "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
-            "clip_ratio/low_mean": mean["low"], "clip_ratio/high_mean": mean["high"],
+            "entropy": mean["entropy"],
+            "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
+            "clip_ratio/low_mean": mean["low"],
+            "clip_ratio/high_mean": mean["high"],
             "clip_ratio/region_mean": mean["low"] + mean["high"],
-        }  # fmt: skip
+        }
         if self.reference_logps is not None:
             metrics["kl"] = mean["kl"]
         if not self.exact:

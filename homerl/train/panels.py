@@ -62,9 +62,13 @@ class PanelsCallback(TrainerCallback):
         self.reporters, self.out = reporters, out
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None,
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Log the sections of an update, from the first process."""
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
@@ -111,10 +115,14 @@ def terminal_panel(logs: Mapping[str, Any]) -> Group | None:
 ROWS = {
     "play": {"success": "success", "held out": "eval/success", "reward": "reward", "turns": "episode/turns"},
     "learn": {
-        "loss": "loss", "entropy": "entropy", "kl": "kl", "no advantage": "sentinel/zero_advantage",
-        "gap": "sentinel/logp_gap", "stale": "policy/staleness",
+        "loss": "loss",
+        "entropy": "entropy",
+        "kl": "kl",
+        "no advantage": "sentinel/zero_advantage",
+        "gap": "sentinel/logp_gap",
+        "stale": "policy/staleness",
     },
-}  # fmt: skip
+}
 
 
 def outcomes(logs: Mapping[str, Any]) -> list[str]:

@@ -52,9 +52,13 @@ class ProgressCallback(TrainerCallback):
             self.bar.update(self.task, completed=state.global_step)
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None,
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Append a line to `metrics.jsonl` and redraw the figures."""
         if not self.bar or not logs:
             return

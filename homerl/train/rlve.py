@@ -48,7 +48,7 @@ from homerl.train.common import (
     packed_updates,
     reporters,
     with_kernels,
-)  # fmt: skip
+)
 from homerl.train.credit.registry import in_groups, valid
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.distill import distilled, teacher_of
@@ -83,9 +83,15 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         player = Player(
-            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, settings.thoughts,
+            engine,
+            tokenizer,
+            make_user,
+            recipe.limits,
+            recipe.rewards,
+            settings.max_episode_tokens,
+            settings.thoughts,
             settings.truncated == "masked",
-        )  # fmt: skip
+        )
         arguments = training_arguments(recipe)
         with unsharded():
             model = with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe)
@@ -105,8 +111,10 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
     if total % processes:
         raise InputError(
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
-            f"over {processes} processes", "rlve.blueprints_per_update", "change it, rlve.group or the number of processes",
-        )  # fmt: skip
+            f"over {processes} processes",
+            "rlve.blueprints_per_update",
+            "change it, rlve.group or the number of processes",
+        )
     shared = common_arguments(recipe, settings) | {
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
@@ -147,9 +155,13 @@ class RLVETrainer(ParallelTrainer):
     """Trains a policy on its own episodes, with the credit of their steps."""
 
     def __init__(
-        self, recipe: RLVERecipe, player: Player, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
+        self,
+        recipe: RLVERecipe,
+        player: Player,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
         arguments: TrainingArguments,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
         self.batch: Batch | None = None
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
@@ -201,9 +213,16 @@ class RLVETrainer(ParallelTrainer):
             old_logps, reference_logps = self._score(tokens)
             tokens = self._distilled(tokens, old_logps)
             self.objective = RolloutObjective(
-                tokens, settings, step, global_tokens, ranks.num_processes, ranks.device, old_logps, reference_logps,
+                tokens,
+                settings,
+                step,
+                global_tokens,
+                ranks.num_processes,
+                ranks.device,
+                old_logps,
+                reference_logps,
                 dropout=lora is not None and lora.dropout > 0,
-            )  # fmt: skip
+            )
             self._report(self.batch)
         loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self.check_loss)  # by passes
         self._record(self.objective.metrics(ranks.reduce(sums).tolist()))
@@ -301,8 +320,9 @@ class RLVETrainer(ParallelTrainer):
     def _record(self, metrics: Mapping[str, float]) -> None:
         """Log the metrics of an optimizer update, and keep what the sentinel watches."""
         self.sentinel.update_metrics = {
-            "sentinel/logp_gap": metrics["sentinel/logp_gap"], "sentinel/entropy": metrics["entropy"],
-        }  # fmt: skip
+            "sentinel/logp_gap": metrics["sentinel/logp_gap"],
+            "sentinel/entropy": metrics["entropy"],
+        }
         self._add_metrics({**metrics, **self.updates.take()})
 
     def _report(self, batch: Batch) -> None:

@@ -49,11 +49,16 @@ class DecoderSizes:
     def config(self) -> dict[str, Any]:
         """The configuration of a model of these sizes, as in its `config.json`."""
         return {
-            "model_type": self.family, "hidden_size": self.hidden, "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads,
-            "intermediate_size": self.intermediate, "head_dim": self.head_dim, "vocab_size": self.vocab,
+            "model_type": self.family,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "intermediate_size": self.intermediate,
+            "head_dim": self.head_dim,
+            "vocab_size": self.vocab,
             "tie_word_embeddings": self.tied,
-        }  # fmt: skip
+        }
 
     def logits(self) -> int:
         """Bytes of the fused head's tiles."""
@@ -84,9 +89,15 @@ def config_of(model: ModelSettings) -> Mapping[str, Any]:
     if model.from_scratch is not None:
         sizes = model.from_scratch
         return DecoderSizes(
-            sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
-            sizes.vocab_size, True,
-        ).config  # fmt: skip
+            sizes.hidden_size,
+            sizes.layers,
+            sizes.heads,
+            sizes.kv_heads,
+            sizes.intermediate_size,
+            sizes.head_dim,
+            sizes.vocab_size,
+            True,
+        ).config
     if model.name and (known := _known(model.name)):
         return known
     size = (model.parameters or 8.2) * GB
@@ -122,7 +133,13 @@ def of_config(config: Mapping[str, Any]) -> DecoderSizes:
     text = config.get("text_config") or config
     heads = text["num_attention_heads"]
     return DecoderSizes(
-        text["hidden_size"], text["num_hidden_layers"], heads, text.get("num_key_value_heads") or heads,
-        text["intermediate_size"], text.get("head_dim") or text["hidden_size"] // heads, text["vocab_size"],
-        config.get("tie_word_embeddings", False), why_unpackable(config),
-    )  # fmt: skip
+        text["hidden_size"],
+        text["num_hidden_layers"],
+        heads,
+        text.get("num_key_value_heads") or heads,
+        text["intermediate_size"],
+        text.get("head_dim") or text["hidden_size"] // heads,
+        text["vocab_size"],
+        config.get("tie_word_embeddings", False),
+        why_unpackable(config),
+    )

@@ -95,9 +95,15 @@ class Supply:
     """Plays the groups of a run, and makes batches of them."""
 
     def __init__(
-        self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
-        curriculum: Curriculum, ranks: RankContext, verified: Verified | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: RLVESettings,
+        seed: int,
+        player: Player,
+        blueprint: Callable[[int], Blueprint],
+        curriculum: Curriculum,
+        ranks: RankContext,
+        verified: Verified | None = None,
+    ) -> None:
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
         self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
         self.groups = settings.blueprints_per_update
@@ -152,10 +158,12 @@ class Supply:
         left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
         first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
         batch.metrics = {
-            "curriculum/zero_variance": sum(first) / self.groups, "curriculum/left_zero_variance": sum(left) / self.groups,
+            "curriculum/zero_variance": sum(first) / self.groups,
+            "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
-            **self.curriculum.metrics(), **self._of_mode(batch),
-        }  # fmt: skip
+            **self.curriculum.metrics(),
+            **self._of_mode(batch),
+        }
         return batch
 
     def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[Batch, list[GroupReport]]:

@@ -24,9 +24,13 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
     for trajectory in trajectories[:SHOWN]:
         rewards = [sum(parts.values()) for parts in trajectory.rewards]
         table.add_data(
-            update, trajectory.blueprint["id"], str(trajectory.outcome), sum(rewards),
-            " ".join(f"{r:+.2f}" for r in rewards), transcript(trajectory),
-        )  # fmt: skip
+            update,
+            trajectory.blueprint["id"],
+            str(trajectory.outcome),
+            sum(rewards),
+            " ".join(f"{r:+.2f}" for r in rewards),
+            transcript(trajectory),
+        )
     wandb.log({"transcripts": table}, commit=False)
 
 

@@ -22,9 +22,15 @@ def log_to_wandb(folder: Path, project: str) -> str:
     report = BenchReport.read(folder)
     id = hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()
     with wandb.init(
-        project=project, id=id, resume="allow", job_type="bench", group=report.suite, dir=folder, config=dict(report.run),
+        project=project,
+        id=id,
+        resume="allow",
+        job_type="bench",
+        group=report.suite,
+        dir=folder,
+        config=dict(report.run),
         name=f"{report.suite} {report.setting} {report.model}",
-    ) as run:  # fmt: skip
+    ) as run:
         table = wandb.Table(columns=["group", "value", "n", "success", "low", "high"])
         for group, value, row in groups(report.score):
             table.add_data(group, value, row["n"], row["success"], *row["interval"])

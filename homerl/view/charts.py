@@ -137,8 +137,11 @@ def interval_bar(label: str, low: float, value: float, high: float, kind: str) -
         tag("rect", x=0, y=4, width=at(value), height=6, rx=3, class_=f"value {kind}"),
         tag("line", x1=at(low), x2=at(high), y1=7, y2=7, class_="whisker"),
         *(tag("line", x1=at(end), x2=at(end), y1=2, y2=12, class_="whisker") for end in (low, high)),
-        class_="interval", height=14, role="img", aria_label=label,
-    )  # fmt: skip
+        class_="interval",
+        height=14,
+        role="img",
+        aria_label=label,
+    )
 
 
 def signed(number: str) -> str:

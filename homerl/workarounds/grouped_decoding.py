@@ -40,9 +40,14 @@ def grouped(model: Any) -> Iterator[None]:
 
 
 def attend(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    scaling: float | None = None, **options: Any,
-) -> tuple[torch.Tensor, None]:  # fmt: skip
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
     """The attention function that transformers calls; tensors of shape (batch, heads, T, size), one of (batch, T, heads,
     size) back."""
     from torch.nn.functional import scaled_dot_product_attention

@@ -68,9 +68,11 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
     _, first = update()
     tokens, seconds = min((update() for _ in range(count - 1)), key=lambda timed: timed[1])
     return {
-        "first_seconds": first, "seconds_per_update": seconds, "tokens_per_second": tokens / seconds,
+        "first_seconds": first,
+        "seconds_per_update": seconds,
+        "tokens_per_second": tokens / seconds,
         "peak_gb": machine.peak_gb(),
-    } | _profiled(machine, model, update)  # fmt: skip
+    } | _profiled(machine, model, update)
 
 
 def _profiled(machine: Machine, model: Any, update: Any) -> dict[str, Any]:

@@ -37,8 +37,14 @@ def pack(site: Path, out: Path, about: dict[str, Any]) -> dict[str, Any]:
         names[next(group for group, holds in GROUPS.items() if holds(name))].append(name)
     groups = [group for group in GROUPS if names[group]]
     with ThreadPoolExecutor(len(groups)) as pool:  # xz works outside of Python's lock
-        archives = list(pool.map(_archive, [site] * len(groups), [names[group] for group in groups],
-                                 [out / f"{group}.tar.xz" for group in groups]))  # fmt: skip
+        archives = list(
+            pool.map(
+                _archive,
+                [site] * len(groups),
+                [names[group] for group in groups],
+                [out / f"{group}.tar.xz" for group in groups],
+            )
+        )
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     about = about | {"unpacked": size, "files": {path.name: described(path) for path in archives}}
     (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n")

@@ -24,8 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64-nvidia")  # where containers mount it
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "WANDB_MODE": "disabled"}
 VLLM = {  # the bundle has neither FlashInfer nor DeepGEMM
-    "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_USE_DEEP_GEMM": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1",
-}  # fmt: skip
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_USE_DEEP_GEMM": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,14 @@ def environment(site: Path, given: Mapping[str, str]) -> dict[str, str]:
     folders = [folder for folder in DRIVER if (Path(folder) / "libcuda.so.1").exists()]
     drivers = {"LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", *folders)} if folders else {}
     return {
-        **given, **OFFLINE, **VLLM, **drivers, "PYTHONPATH": before("PYTHONPATH", ROOT, site),
-        "PATH": before("PATH", site / "bin"), "MONTY_BIN": str(site / "bin" / "monty"),
-    }  # fmt: skip
+        **given,
+        **OFFLINE,
+        **VLLM,
+        **drivers,
+        "PYTHONPATH": before("PYTHONPATH", ROOT, site),
+        "PATH": before("PATH", site / "bin"),
+        "MONTY_BIN": str(site / "bin" / "monty"),
+    }
 
 
 def failing(about: Mapping[str, Any], tiny: bool, variables: Mapping[str, str]) -> list[str]:

@@ -29,15 +29,23 @@ def asked_for(machine: Machine) -> Any:
     vllm = has("vllm") and not machine.tiny
     engine = {"kind": "vllm", "gpu_memory": 0.4} if vllm else {"kind": "transformers", "batch": 64}
     return recipe(
-        machine, NAME, random_model(machine, SIZE), machine.folder / f"out_{NAME}",
+        machine,
+        NAME,
+        random_model(machine, SIZE),
+        machine.folder / f"out_{NAME}",
         rlve={
-            "updates": UPDATES, "blueprints_per_update": blueprints(machine), "group": GROUP,
-            "max_tokens": machine.pick(128, 16), "max_episode_tokens": 4096, "engine": engine,
-            "save_steps": None, "log_steps": 1,
+            "updates": UPDATES,
+            "blueprints_per_update": blueprints(machine),
+            "group": GROUP,
+            "max_tokens": machine.pick(128, 16),
+            "max_episode_tokens": 4096,
+            "engine": engine,
+            "save_steps": None,
+            "log_steps": 1,
         },
         limits={"turns": 2, "steps": 4, "steps_per_turn": 2},
         blueprints=machine.pick({}, {"recipe": {"home": {"devices": [2, 3]}, "intents": [1, 1]}}),
-    )  # fmt: skip
+    )
 
 
 def ours(machine: Machine) -> dict[str, Any]:
@@ -62,8 +70,10 @@ def ours(machine: Machine) -> dict[str, Any]:
             "training_seconds": watch.training_seconds,
             "by_share": {name: timed[f"time/{name}"] * seconds for name in SHARES},
             "sampled_tokens": timed["episode/sampled_tokens"] * blueprints(machine) * GROUP,
-            "logp_gap": timed["sentinel/logp_gap"], "engine": asked.rlve.engine.kind, "predicted_gb": predicted,
-        }  # fmt: skip
+            "logp_gap": timed["sentinel/logp_gap"],
+            "engine": asked.rlve.engine.kind,
+            "predicted_gb": predicted,
+        }
 
     with watching(machine, 1, UPDATES, lambda watch: machine.keep(NAME, figures(watch))) as watch:
         RLVETrainer.play = watch.rolling(recorded)
@@ -101,11 +111,14 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
     arguments = trl_arguments(machine, asked, checkpointing)
     with watching(machine, 1, UPDATES) as watch:
         trainer = GRPOTrainer(
-            model=load(machine, random_model(machine, SIZE)), args=arguments, reward_funcs=[returned],
-            rollout_func=watch.rolling(lambda prompts, trainer: played), processing_class=load_tokenizer(asked.model.name),
+            model=load(machine, random_model(machine, SIZE)),
+            args=arguments,
+            reward_funcs=[returned],
+            rollout_func=watch.rolling(lambda prompts, trainer: played),
+            processing_class=load_tokenizer(asked.model.name),
             train_dataset=Dataset.from_dict({"prompt": [""] * UPDATES * blueprints(machine)}),
             peft_config=peft_config(asked.model),
-        )  # fmt: skip
+        )
         trainer.train()
     tokens = sum(map(len, played["prompt_ids"])) + sum(map(len, played["completion_ids"]))
     figures = {"training_seconds": watch.training_seconds, "rollout_tokens": tokens}

@@ -37,9 +37,13 @@ class SFT:
         source = random_model(machine, self.size)
         dialogues = max(1, round(self.row(machine) / mean(lengths(machine, source))))
         settings = {
-            "dialogues_per_update": dialogues, "tokens_per_step": self.row(machine), "max_length": self.row(machine),
-            "max_steps": self.updates(machine), "save_steps": None, "log_steps": 1,
-        }  # fmt: skip
+            "dialogues_per_update": dialogues,
+            "tokens_per_step": self.row(machine),
+            "max_length": self.row(machine),
+            "max_steps": self.updates(machine),
+            "save_steps": None,
+            "log_steps": 1,
+        }
         return recipe(
             machine, self.name, source, machine.folder / f"out_{self.name}", data=str(machine.folder), sft=settings
         )
@@ -73,13 +77,20 @@ class SFT:
         asked = self.asked(machine)
         arguments = SFTConfig(
             **common(machine, machine.folder / "out_trl", checkpointing, self.updates(machine)),
-            per_device_train_batch_size=1, max_length=self.row(machine), packing=True, packing_strategy="bfd",
-            shuffle_dataset=True, assistant_only_loss=True,
-        )  # fmt: skip
+            per_device_train_batch_size=1,
+            max_length=self.row(machine),
+            packing=True,
+            packing_strategy="bfd",
+            shuffle_dataset=True,
+            assistant_only_loss=True,
+        )
         trainer = SFTTrainer(
-            model=load(machine, random_model(machine, self.size)), args=arguments, train_dataset=load_dialogues(asked.data),
-            processing_class=load_tokenizer(asked.model.name), peft_config=peft_config(asked.model),
-        )  # fmt: skip
+            model=load(machine, random_model(machine, self.size)),
+            args=arguments,
+            train_dataset=load_dialogues(asked.data),
+            processing_class=load_tokenizer(asked.model.name),
+            peft_config=peft_config(asked.model),
+        )
         with watching(machine, WARM, self.updates(machine)) as watch:
             trainer.train()
         return self.figures(machine, asked, watch) | {"settings": named(machine, arguments)}

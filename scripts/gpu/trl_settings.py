@@ -23,10 +23,18 @@ def best_attention(machine: Machine) -> str:
 def common(machine: Machine, out: Path, checkpointing: bool, updates: int) -> dict[str, Any]:
     """Arguments of both trainers."""
     return {
-        "output_dir": str(out), "max_steps": updates, "learning_rate": 1e-5, "logging_steps": 1, "save_strategy": "no",
-        "report_to": [], "disable_tqdm": True, "use_cpu": machine.tiny, "bf16": not machine.tiny,
-        "gradient_checkpointing": checkpointing, "use_liger_kernel": has("liger_kernel") and not machine.tiny,
-    }  # fmt: skip
+        "output_dir": str(out),
+        "max_steps": updates,
+        "learning_rate": 1e-5,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": machine.tiny,
+        "bf16": not machine.tiny,
+        "gradient_checkpointing": checkpointing,
+        "use_liger_kernel": has("liger_kernel") and not machine.tiny,
+    }
 
 
 def load(machine: Machine, source: Path) -> Any:

@@ -190,13 +190,18 @@ def as_figures(watch: Watch) -> dict[str, Any]:
     """The figures that all watched runs have in common. `doubts` says why the table of an update cannot be right."""
     packing = watch.packing()
     figures = {
-        "seconds_per_update": watch.update_seconds, "updates": len(watch.seconds), "peak_gb": watch.peaks or None
-    } | packing  # fmt: skip
+        "seconds_per_update": watch.update_seconds,
+        "updates": len(watch.seconds),
+        "peak_gb": watch.peaks or None,
+    } | packing
     if watch.spent is None:
         return figures
     needed = watch.token_operations * packing.get("forwarded_tokens", 0.0)
     linear, doubts = watch.spent.groups[LINEAR], watch.spent.doubts(watch.machine.flops(), needed)
     return figures | {
-        "by_group": watch.spent.groups, "busy_seconds": watch.spent.busy, "doubts": doubts,
-        "linear_tflops": watch.spent.operations / linear / 1e12 if linear else None, "kernels": watch.spent.kernels,
-    }  # fmt: skip
+        "by_group": watch.spent.groups,
+        "busy_seconds": watch.spent.busy,
+        "doubts": doubts,
+        "linear_tflops": watch.spent.operations / linear / 1e12 if linear else None,
+        "kernels": watch.spent.kernels,
+    }

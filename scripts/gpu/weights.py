@@ -43,12 +43,20 @@ def made_at_random(machine: Machine, shape: Any) -> Any:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim, max_position_embeddings=40960, tie_word_embeddings=shape.tied,
-        bos_token_id=None, eos_token_id=2, pad_token_id=0,
+        vocab_size=shape.vocab,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        max_position_embeddings=40960,
+        tie_word_embeddings=shape.tied,
+        bos_token_id=None,
+        eos_token_id=2,
+        pad_token_id=0,
         dtype="bfloat16",
-    )  # fmt: skip
+    )
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:

@@ -32,7 +32,7 @@ from homerl.homeassistant.listing import (
     SERVICES,
     STATES,
     Listing,
-)  # fmt: skip
+)
 
 NAMED = re.compile(r"(?<![\w.])([a-z_]+\.[a-z0-9_]+)(?![\w.(])")
 BARE = re.compile(r"[0-9a-f]{32}")  # an id of the registry
@@ -130,11 +130,15 @@ def home(rows: list[dict[str, Any]]) -> Listing:
     states = [_state(name, said[name], name in numbers, rows) for name in sorted(names)]
     places = {id for row in rows for part in parts(row) for id in listed(part.get("device_id")) if isinstance(id, str)}
     states += [_state(f"switch.d{id[:8]}", set(), False, []) for id in sorted(places)]
-    return Listing(version="people", sources=_sources(states) | {
-        DEVICES: [{"id": id} for id in sorted(places)],
-        ENTRIES: {f"switch.d{id[:8]}": {"entity_id": f"switch.d{id[:8]}", "device_id": id} for id in sorted(places)},
-        AUTOMATIONS: {f"automation.a{number}": row for number, row in enumerate(rows)},
-    })  # fmt: skip
+    return Listing(
+        version="people",
+        sources=_sources(states)
+        | {
+            DEVICES: [{"id": id} for id in sorted(places)],
+            ENTRIES: {f"switch.d{id[:8]}": {"entity_id": f"switch.d{id[:8]}", "device_id": id} for id in sorted(places)},
+            AUTOMATIONS: {f"automation.a{number}": row for number, row in enumerate(rows)},
+        },
+    )
 
 
 def _with_ids(row: Any) -> Any:
@@ -190,8 +194,13 @@ def _state(name: str, said: set[str], number: bool, rows: list[dict[str, Any]]) 
         state, told = options[0], {"options": options} if select else HELPERS.get(domain, {})
         told = told | ({"device_class": "enum", "options": options} if domain == "sensor" and words else {})
     elif domain == "group":
-        found = {service.partition(".")[0] for row in rows for part in parts(row) if name in str(part)
-                 if isinstance(service := part.get("service") or part.get("action"), str)}  # fmt: skip
+        found = {
+            service.partition(".")[0]
+            for row in rows
+            for part in parts(row)
+            if name in str(part)
+            if isinstance(service := part.get("service") or part.get("action"), str)
+        }
         told = {
             "entity_id": [f"{kind}.member" for kind in sorted((found & DOMAINS) - {"group", "automation", "script"})]
             or ["light.member"]
@@ -201,8 +210,12 @@ def _state(name: str, said: set[str], number: bool, rows: list[dict[str, Any]]) 
         state, told = "2026-01-01T00:00:00+00:00", {"event_types": ["press", "repeat"], "event_type": "press"}
     elif domain == "light":
         told = told | {"effect_list": [*told["effect_list"], *sorted(one for one in said if one not in ("on", "off"))]}
-    return {"entity_id": name, "state": state, "attributes": {"friendly_name": name, **told},
-            "last_updated": "2026-11-27T12:00:00+00:00"}  # fmt: skip
+    return {
+        "entity_id": name,
+        "state": state,
+        "attributes": {"friendly_name": name, **told},
+        "last_updated": "2026-11-27T12:00:00+00:00",
+    }
 
 
 def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -213,11 +226,18 @@ def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
         known[name] = states[-1]["attributes"]
     forms = shipped_forms()
     return {
-        CONFIG: {"time_zone": "Europe/Berlin", "unit_system": {"temperature": "°C"}}, FLOORS: [], AREAS: [], LABELS: [],
-        DEVICES: [], REGISTERED: [], ENTRIES: {}, STATES: states, FORMS: forms,
+        CONFIG: {"time_zone": "Europe/Berlin", "unit_system": {"temperature": "°C"}},
+        FLOORS: [],
+        AREAS: [],
+        LABELS: [],
+        DEVICES: [],
+        REGISTERED: [],
+        ENTRIES: {},
+        STATES: states,
+        FORMS: forms,
         EXPOSED: {"exposed_entities": {name: {"conversation": True} for name in known}},
         SERVICES: {name: supported(forms, name, told) for name, told in known.items()},
-    }  # fmt: skip
+    }
 
 
 def main(folder: Path) -> None:

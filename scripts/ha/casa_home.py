@@ -26,9 +26,10 @@ from homerl.homeassistant.history import with_history
 from homerl.homeassistant.listing import Listing
 
 MOVES = {
-    "cover": ("close_cover", "open_cover"), "lock": ("unlock", "lock"),
+    "cover": ("close_cover", "open_cover"),
+    "lock": ("unlock", "lock"),
     "alarm_control_panel": ("alarm_arm_away", "alarm_disarm"),
-}  # fmt: skip
+}
 ARRIVED = 4  # seconds after which each of them is where it was sent
 
 

@@ -126,10 +126,14 @@ def main(blueprints: int = 400, processes: int = 2, in_flight: int = 32) -> None
     made = blueprints - blueprints // 4
     memory = [resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
     print(f"{made} blueprints more, {requests} requests, {processes} processes: {wall:.0f} s, {cpu:.0f} s of CPU")
-    print(f"{1000 * cpu / requests:.2f} ms of CPU a request, everything included; memory at most: "
-          f"a worker {memory[0]:.2f} GB, the run itself {memory[1]:.2f} GB")  # fmt: skip
-    print(f"20,000 blueprints: {20000 / made * wall / 60:.0f} minutes here and now, "
-          f"{20000 / made * cpu / processes / 60:.0f} on {processes} cores of its own")  # fmt: skip
+    print(
+        f"{1000 * cpu / requests:.2f} ms of CPU a request, everything included; memory at most: "
+        f"a worker {memory[0]:.2f} GB, the run itself {memory[1]:.2f} GB"
+    )
+    print(
+        f"20,000 blueprints: {20000 / made * wall / 60:.0f} minutes here and now, "
+        f"{20000 / made * cpu / processes / 60:.0f} on {processes} cores of its own"
+    )
     server.terminate()
 
 

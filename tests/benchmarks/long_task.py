@@ -52,9 +52,14 @@ def make(split: str, seed: int, wishes: int = WISHES) -> Blueprint:
     devices = _draw(rng, wishes + 2)
     intents = tuple(_wish(i, did) for i, did in enumerate(rng.sample(devices, wishes), 1))
     return Blueprint(
-        id=f"{split}-{seed}", seed=seed, split=split, profile=sample_profile(rng, split), scene="", home=_home(devices),
+        id=f"{split}-{seed}",
+        seed=seed,
+        split=split,
+        profile=sample_profile(rng, split),
+        scene="",
+        home=_home(devices),
         intents=intents,
-    )  # fmt: skip
+    )
 
 
 def _draw(rng: random.Random, count: int) -> list[str]:
@@ -70,9 +75,16 @@ def _wish(id: int, did: str) -> Intent:
     service, goal = ("close", ".position == 0") if curtain else ("turn_on", '.state == "on"')
     said = f"{service.replace('_', ' ')} the {did.replace('_', ' ')}"
     return Intent(
-        id=id, family="study", subcategory="chore", factors=Factors(), queries=(said,), clarification=said,
-        conditions=(f'device("{did}"){goal}',), devices=(did,), plan=(Call(did=did, service=service),),
-    )  # fmt: skip
+        id=id,
+        family="study",
+        subcategory="chore",
+        factors=Factors(),
+        queries=(said,),
+        clarification=said,
+        conditions=(f'device("{did}"){goal}',),
+        devices=(did,),
+        plan=(Call(did=did, service=service),),
+    )
 
 
 def _home(devices: Sequence[str]) -> dict[str, Any]:

@@ -92,9 +92,14 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[st
     prompts = [int(one.targets[0]) for one in sequences]
     forwarded = sum(sizes) + filled
     return {
-        "prompt": float(np.mean(prompts)), "rollout": rows / len(ids), "padded": longest * len(ids) / forwarded,
-        "rows": rows / forwarded, "unique": parts.unique / forwarded, "padding": filled / forwarded, "passes": len(sizes),
-    }  # fmt: skip
+        "prompt": float(np.mean(prompts)),
+        "rollout": rows / len(ids),
+        "padded": longest * len(ids) / forwarded,
+        "rows": rows / forwarded,
+        "unique": parts.unique / forwarded,
+        "padding": filled / forwarded,
+        "passes": len(sizes),
+    }
 
 
 # Floating-point operations
@@ -103,10 +108,16 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[st
 def without_weights(shape: DecoderSizes, recipe: Any) -> Any:
     """The recipe's model on device `meta`, with its adapter."""
     config = Qwen3Config(
-        vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim, tie_word_embeddings=shape.tied, dtype="bfloat16",
-    )  # fmt: skip
+        vocab_size=shape.vocab,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        tie_word_embeddings=shape.tied,
+        dtype="bfloat16",
+    )
     with torch.device("meta"):
         model = Qwen3ForCausalLM(config).to(torch.bfloat16)
         return get_peft_model(model, peft_config(recipe.model)) if recipe.model.lora else model
@@ -176,9 +187,15 @@ def main() -> None:
         budget = estimate(recipe, memory=asked.memory, stage="rlve").budget
         found = counts(groups, budget)
         table.add_row(
-            name, f"{found['prompt']:.0f}", f"{found['rollout']:.0f}", f"{found['passes']}", f"{found['padded']:.2f}x",
-            f"{found['rows']:.2f}x", f"{found['unique']:.3f}", f"{found['padding']:.2%}",
-        )  # fmt: skip
+            name,
+            f"{found['prompt']:.0f}",
+            f"{found['rollout']:.0f}",
+            f"{found['passes']}",
+            f"{found['padded']:.2f}x",
+            f"{found['rows']:.2f}x",
+            f"{found['unique']:.3f}",
+            f"{found['padding']:.2%}",
+        )
         if name == asked.operations:
             flops = update(recipe, groups, budget)
     console = Console()

@@ -45,9 +45,14 @@ DEMO = {  # recorded entity: our product, its name and room, and how it begins
                                           {"state": "docked", "suction": "quiet", "water_level": "off", "battery": 70}),
 }  # fmt: skip
 ROOMS = {
-    "kitchen": ("Kitchen", 0), "living_room": ("Living Room", 0), "hall": ("Hall", 0), "garden": ("Garden", 0),
-    "bedroom": ("Bedroom", 1), "bathroom": ("Bathroom", 1), "office": ("Office", 1),
-}  # fmt: skip
+    "kitchen": ("Kitchen", 0),
+    "living_room": ("Living Room", 0),
+    "hall": ("Hall", 0),
+    "garden": ("Garden", 0),
+    "bedroom": ("Bedroom", 1),
+    "bathroom": ("Bathroom", 1),
+    "office": ("Office", 1),
+}
 
 
 def demo() -> Home:
@@ -108,10 +113,12 @@ def test_the_prompt_names_the_area_of_the_device_that_is_spoken_to(seed, storeys
 
 
 COMPARABLE = [
-    one for one in recorded("assist")["calls"]
-    if one["arguments"].get("name") in {name for _, name, *_ in DEMO.values()} and "text" in one
+    one
+    for one in recorded("assist")["calls"]
+    if one["arguments"].get("name") in {name for _, name, *_ in DEMO.values()}
+    and "text" in one
     and not one["tool"].startswith("vacuum__HassVacuumCleanArea")
-]  # fmt: skip
+]
 OTHERWISE = {  # what our devices do differently, and why
     ("intent__HassTurnOn", "Demo vacuum 0 ground floor"): None,
     ("media_player__HassMediaNext", "Walkman"): "our speaker has no next item",
@@ -203,15 +210,27 @@ def test_a_tool_is_offered_if_the_home_has_its_domain():
     lock = [device for device in demo().plan.devices if device.did == "lock.kitchen_door"]
     home = Home.build([lock[0].room], lock, {OUTDOORS: AIR, "kitchen": AIR, lock[0].did: DEMO[lock[0].did][3]}, 0)
     assert [tool["function"]["name"].rpartition("__")[2] for tool in HomeEnv(home, (), "assist").tools] == [
-        "HassBroadcast", "GetLiveContext", "HassTurnOn", "HassTurnOff", "HassCancelAllTimers", "GetDateTime",
-    ]  # fmt: skip
+        "HassBroadcast",
+        "GetLiveContext",
+        "HassTurnOn",
+        "HassTurnOff",
+        "HassCancelAllTimers",
+        "GetDateTime",
+    ]
 
 
 def test_each_category_of_the_catalogue_is_in_the_table_or_only_measures():
     kinds = {kind for spec in Catalogue.shipped().values() for _, kind in spec.kinds if spec.service_index}
     unnamed = {kind for kind in kinds if kind not in table().kinds}
-    assert unnamed == {"contact_sensor", "doorbell", "motion_sensor", "pet_feeder", "refrigerator", "smoke_sensor",
-                       "temperature_humidity_sensor"}  # fmt: skip
+    assert unnamed == {
+        "contact_sensor",
+        "doorbell",
+        "motion_sensor",
+        "pet_feeder",
+        "refrigerator",
+        "smoke_sensor",
+        "temperature_humidity_sensor",
+    }
     lost = {spec.name for spec in Catalogue.shipped().values() if unreachable(spec)}
     assert lost == {"alarm_panel", "named_contact_sensor", "human_sensor", "pet_feeder", "climate_sensor"}
 

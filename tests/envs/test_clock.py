@@ -239,12 +239,14 @@ def test_a_refused_action_is_told_and_ends_the_rule():
         (["home.temperature > 5"], [{"did": "1001", "locator": "set_brightness"}], {}, "missing_argument"),
         (
             ["home.temperature > 5"],
-            [{"did": "1001", "locator": "set_brightness", "arguments": {"brightness": 500}}], {}, "out_of_range",
+            [{"did": "1001", "locator": "set_brightness", "arguments": {"brightness": 500}}],
+            {},
+            "out_of_range",
         ),
         (["home.temperature > 5"], [{"did": "1001"}], {}, "wrong_type"),
         ([], None, {"delay": 5, "hold": 5}, "wrong_type"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_rule_is_refused_by_name(conditions, actions, more, rule):
     home = HomeSampler.sample_test()
     actions = [{"did": "1001", "locator": "turn_off"}] if actions is None else actions

@@ -115,13 +115,17 @@ def test_null_is_a_value_like_others():
 @pytest.mark.parametrize(
     ("condition", "off", "on"),
     [
-        ('device("0").level == None', True, False), ('device("0").level != None', False, True),
-        ('device("0").level < 300', False, True), ('device("0").level >= 0', False, True),
-        ('not device("0").level > 3', True, False), ('3 < device("0").level < 9', False, True),
-        ('device("0").level in (None, 4)', True, False), ('device("0").items[0] == "a"', False, False),
+        ('device("0").level == None', True, False),
+        ('device("0").level != None', False, True),
+        ('device("0").level < 300', False, True),
+        ('device("0").level >= 0', False, True),
+        ('not device("0").level > 3', True, False),
+        ('3 < device("0").level < 9', False, True),
+        ('device("0").level in (None, 4)', True, False),
+        ('device("0").items[0] == "a"', False, False),
         ('round(device("0").level) == 7', False, True),
     ],
-)  # fmt: skip
+)
 def test_conditions_know_null(condition, off, on):
     for state, truth in (("off", off), ("on", on)):
         at = home(state)
@@ -270,8 +274,13 @@ def test_fahrenheit_and_celsius_thermostats_do_the_same_to_a_room():
         values = {path: value for path, value in values.items() if path in catalogue[spid].attribute_index}
         at = Home.build([room], [device], {"outdoors": air, "study": air, "1": values}, 0)
         at.call("1", "set_temperature", (target, "heat"))
-        at.rules = (make_rule(at, [f"device(1).current_temperature > {80 if target == 86 else 80 * 5 / 9 - 160 / 9}"],
-                              [{"did": "1", "locator": "turn_off"}]),)  # fmt: skip
+        at.rules = (
+            make_rule(
+                at,
+                [f"device(1).current_temperature > {80 if target == 86 else 80 * 5 / 9 - 160 / 9}"],
+                [{"did": "1", "locator": "turn_off"}],
+            ),
+        )
         fired = at.fork().advance(4 * 3600)
         at.rules = ()
         at.advance(4 * 3600)

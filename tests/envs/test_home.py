@@ -61,9 +61,13 @@ def test_a_home_file_has_the_fields_of_smh_bench(tmp_path):
     assert {"name", "description", "attributes", "services", "components", "userdata"} == lamp.keys()
     assert {"did", "spid", "category", "subcategory", "tags", "room"} <= lamp["userdata"].keys()
     assert lamp["attributes"][1] == {
-        "name": "brightness", "description": "How bright it shines", "type": "int", "value": 40, "range": [1, 100],
+        "name": "brightness",
+        "description": "How bright it shines",
+        "type": "int",
+        "value": 40,
+        "range": [1, 100],
         "unit": "percentage",
-    }  # fmt: skip
+    }
     assert {"name", "description", "arguments", "code"} <= lamp["services"][2].keys()
     bare = home_from_json({"rooms": data["rooms"], "devices": data["devices"]})
     assert bare.get("1001", "brightness") == 40 and bare.call("1001", "set_brightness", [7]) is None

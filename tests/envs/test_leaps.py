@@ -147,12 +147,15 @@ def test_looking_at_a_home_does_not_change_it_and_a_fork_breathes_its_own_air():
 @example(fields=["*"] * 6, after=0)
 @given(
     fields=st.tuples(
-        st.sampled_from(["*", "0", "59", "*/7", "3,1,58"]), st.sampled_from(["*", "0", "30-40/3", "*/13"]),
-        st.sampled_from(["*", "0", "23", "*/5", "8-10"]), st.sampled_from(["*", "L", "1", "28-31"]),
-        st.sampled_from(["*", "2", "*/5"]), st.sampled_from(["*", "1-5", "sun"]),
+        st.sampled_from(["*", "0", "59", "*/7", "3,1,58"]),
+        st.sampled_from(["*", "0", "30-40/3", "*/13"]),
+        st.sampled_from(["*", "0", "23", "*/5", "8-10"]),
+        st.sampled_from(["*", "L", "1", "28-31"]),
+        st.sampled_from(["*", "2", "*/5"]),
+        st.sampled_from(["*", "1-5", "sun"]),
     ),
     after=st.integers(0, 2_000_000_000) | st.integers(0, 23_000).map(lambda day: day * DAY - 1 if day else 0),
-)  # fmt: skip
+)
 def test_the_next_time_is_what_croniter_finds_step_by_step(fields, after):
     line = " ".join(fields)
     for _ in range(4):

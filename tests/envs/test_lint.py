@@ -132,17 +132,26 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
     wrong = GOOD.replace("type: int, range: [1, 100]}\n", "type: itn, range: [1, 100]}\n").replace("read_only", "readonly")
     code = GOOD.replace("self.state =", "self.stat =")
     report = check(
-        tmp_path, a_keys=wrong, b_code=code.replace("900100", "900101"), c_yaml="- name: [x\n", d_none="name: x\n",
-        e_good=GOOD.replace("900100", "900102"), f_twice=GOOD.replace("900100", "900102"),
+        tmp_path,
+        a_keys=wrong,
+        b_code=code.replace("900100", "900101"),
+        c_yaml="- name: [x\n",
+        d_none="name: x\n",
+        e_good=GOOD.replace("900100", "900102"),
+        f_twice=GOOD.replace("900100", "900102"),
         g_shipped=GOOD.replace("900100", "100001"),
-    )  # fmt: skip
+    )
     found = [(finding.where.removeprefix(f"{tmp_path}/"), finding.what) for finding in report.findings]
     expected = [
-        ("a_keys.yaml:5", "'itn'"), ("a_keys.yaml:6", "readonly is not a known key"),
-        ("b_code.yaml:8", "'turn_on': 'self.stat' is not an attribute"), ("b_code.yaml:12", "no attribute 'stat'"),
-        ("c_yaml.yaml:2:1", "not valid YAML"), ("d_none.yaml:1", "a list of devices"),
-        ("f_twice.yaml:2", "900102 belongs to lamp"), ("g_shipped.yaml:2", "the shipped light"),
-    ]  # fmt: skip
+        ("a_keys.yaml:5", "'itn'"),
+        ("a_keys.yaml:6", "readonly is not a known key"),
+        ("b_code.yaml:8", "'turn_on': 'self.stat' is not an attribute"),
+        ("b_code.yaml:12", "no attribute 'stat'"),
+        ("c_yaml.yaml:2:1", "not valid YAML"),
+        ("d_none.yaml:1", "a list of devices"),
+        ("f_twice.yaml:2", "900102 belongs to lamp"),
+        ("g_shipped.yaml:2", "the shipped light"),
+    ]
     assert [where for where, _ in found] == [where for where, _ in expected]
     assert all(says in what for (_, what), (_, says) in zip(found, expected, strict=True))
     assert report.errors == len(expected) and all(finding.remedy for finding in report.findings)

@@ -48,11 +48,15 @@ def test_introspection_files_and_imports_are_refused_before_anything_runs(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "device('1001').brightness = 80", "device('1001').brightness += 1", "del device('1001').state",
-        "device('1001').turn_on = None", "for device('1001').brightness in [5]: pass", "x, device('1001').state = 1, 'off'",
+        "device('1001').brightness = 80",
+        "device('1001').brightness += 1",
+        "del device('1001').state",
+        "device('1001').turn_on = None",
+        "for device('1001').brightness in [5]: pass",
+        "x, device('1001').state = 1, 'off'",
         "d = device('1001')\nd.state: str = 'off'",
     ],
-)  # fmt: skip
+)
 def test_attributes_cannot_be_written(code):
     result, changed = run(code)
     assert result.refusal.rule == "read_only" and not changed

@@ -162,11 +162,16 @@ def test_arguments_are_worked_out() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        [{"if": LIT}], [{"do": [OFF]}], [{"delay": -1}], [{"wait": []}, 5], [{"repeat": 5000, "do": [OFF]}],
-        [{"did": LIGHT, "locator": "fly"}, {"delay": 1}], [{"if": "nothing", "then": [OFF]}],
+        [{"if": LIT}],
+        [{"do": [OFF]}],
+        [{"delay": -1}],
+        [{"wait": []}, 5],
+        [{"repeat": 5000, "do": [OFF]}],
+        [{"did": LIGHT, "locator": "fly"}, {"delay": 1}],
+        [{"if": "nothing", "then": [OFF]}],
         [{"wait": [{"conditions": ["time_cron = 0 0 7 * * ? *"]}]}],
     ],
-)  # fmt: skip
+)
 def test_steps_that_are_none_are_refused(steps: list[Any]) -> None:
     with pytest.raises(Refused):
         home_with(steps)

@@ -99,9 +99,12 @@ def family_tokenizer(name: str, texts: Iterable[str]) -> Any:
     if name == "mistral":
         tokenizer = _with_bytes(tokenizer)
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=end, bos_token=begin, clean_up_tokenization_spaces=False,
+        tokenizer_object=tokenizer,
+        eos_token=end,
+        bos_token=begin,
+        clean_up_tokenization_spaces=False,
         additional_special_tokens=others.split(),
-    )  # fmt: skip
+    )
     fast.chat_template = template
     return fast
 

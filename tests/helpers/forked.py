@@ -64,9 +64,17 @@ def _run(
     plain = environment.keys().isdisjoint(PLUGINS)
     with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
         code = _loaded().run(
-            arguments=words, environment=environment, folder=str(cwd or Path.cwd()), out=out.name, err=err.name,
-            read=read, often=plain, loads=[*(TRAINING if plain else loads)], ranks=ranks, bare=bare,
-        )  # fmt: skip
+            arguments=words,
+            environment=environment,
+            folder=str(cwd or Path.cwd()),
+            out=out.name,
+            err=err.name,
+            read=read,
+            often=plain,
+            loads=[*(TRAINING if plain else loads)],
+            ranks=ranks,
+            bare=bare,
+        )
         return subprocess.CompletedProcess(words, code, out.read(), err.read())
 
 

@@ -27,9 +27,13 @@ import typer.main
 from trl import SFTTrainer  # noqa: F401
 
 COMMANDS = (
-    "homerl.cli.app", "homerl.evaluate.suite", "homerl.run.checks.rehearsal", "homerl.manual.schema", "homerl.run.stages",
+    "homerl.cli.app",
+    "homerl.evaluate.suite",
+    "homerl.run.checks.rehearsal",
+    "homerl.manual.schema",
+    "homerl.run.stages",
     "homerl.view.bench_report",
-)  # fmt: skip
+)
 
 
 def ended(children: list[int]) -> int:

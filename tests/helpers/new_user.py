@@ -100,10 +100,15 @@ class Shell:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         clean["PATH"] = ":".join(part for part in clean["PATH"].split(":") if Path(part) != Path(sys.prefix, "bin"))
         process = subprocess.Popen(
-            ["bash", "-c", "\n".join([*self.before, command])], cwd=self.folder, text=True, start_new_session=True,
-            env=clean | {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            ["bash", "-c", "\n".join([*self.before, command])],
+            cwd=self.folder,
+            text=True,
+            start_new_session=True,
+            env=clean | {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         timer = threading.Timer(HOURS * 3600, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
         try:
@@ -137,8 +142,10 @@ def main() -> int:
         print(row.line(), flush=True)
         rows.append(row)
     bad = [row for row in rows if not row.right]
-    print(f"\n{sum(row.code is not None for row in rows)} commands in {sum(row.seconds for row in rows) / 60:.0f} minutes, "
-          f"{sum(row.code is None for row in rows)} not run, {len(bad)} not as they should be")  # fmt: skip
+    print(
+        f"\n{sum(row.code is not None for row in rows)} commands in {sum(row.seconds for row in rows) / 60:.0f} minutes, "
+        f"{sum(row.code is None for row in rows)} not run, {len(bad)} not as they should be"
+    )
     if options.table:
         options.table.write_text(table(rows))
     return bool(bad)

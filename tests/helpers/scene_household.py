@@ -58,9 +58,17 @@ def scene_household(seed: int = 0, language: str = "en", small: bool = False) ->
 
 def _member(member_id: str, age: int) -> Member:
     return Member(
-        member_id=member_id, name=f"Name {member_id}", role="adult", birthday=date(2026 - age, 1, 1), gender="Female",
-        occupation="", persona="", hobbies=(), lifestyle="", preference="",
-    )  # fmt: skip
+        member_id=member_id,
+        name=f"Name {member_id}",
+        role="adult",
+        birthday=date(2026 - age, 1, 1),
+        gender="Female",
+        occupation="",
+        persona="",
+        hobbies=(),
+        lifestyle="",
+        preference="",
+    )
 
 
 def _home(rooms: list[tuple[str, str]], kept: set[str] | None, rng: random.Random) -> dict[str, Any]:

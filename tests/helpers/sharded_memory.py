@@ -59,9 +59,16 @@ def main(way: str, folder: str, dtype: str) -> None:
     """Measure, and compare the weights with those of the folder."""
     given = arguments(way, Path(folder).parent)
     recipe = RLVERecipe.model_validate(
-        {"homerl": 1, "run": "rlve", "cpu": True, "parallel": way, "model": {"name": folder, "dtype": dtype},
-         "blueprints": {"recipe": {}, "count": 1}, "rlve": {"kl": 0.1}}
-    )  # fmt: skip
+        {
+            "homerl": 1,
+            "run": "rlve",
+            "cpu": True,
+            "parallel": way,
+            "model": {"name": folder, "dtype": dtype},
+            "blueprints": {"recipe": {}, "count": 1},
+            "rlve": {"kl": 0.1},
+        }
+    )
     Path("/proc/self/clear_refs").write_text("5")
     begun = psutil.Process().memory_info().rss
     with unsharded():

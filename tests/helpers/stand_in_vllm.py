@@ -53,10 +53,17 @@ class Server:
         """Sample."""
         ids = torch.tensor([request["prompt"]])
         done = self.model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=request["max_tokens"], do_sample=True, top_k=0,
-            temperature=request["temperature"], eos_token_id=request["stop_token_ids"], pad_token_id=0,
-            return_dict_in_generate=True, output_scores=True,
-        )  # fmt: skip
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=request["max_tokens"],
+            do_sample=True,
+            top_k=0,
+            temperature=request["temperature"],
+            eos_token_id=request["stop_token_ids"],
+            pad_token_id=0,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
         new = done.sequences[0, ids.shape[1] :].tolist()
         logprobs = [float(row[0].log_softmax(-1)[token]) for row, token in zip(done.scores, new, strict=True)]
         told = {"tokens": [f"token_id:{token}" for token in new], "token_logprobs": logprobs}

@@ -145,8 +145,16 @@ def values_of(dial: Dial) -> list[float]:
 
 
 def test_the_codes_of_a_colour_lie_in_its_region_and_include_the_usual_ones():
-    usual = {"red": "#ff0000", "orange": "#ffa500", "yellow": "#ffff00", "green": "#008000", "turquoise": "#40e0d0",
-             "blue": "#0000ff", "purple": "#800080", "pink": "#ffc0cb"}  # fmt: skip
+    usual = {
+        "red": "#ff0000",
+        "orange": "#ffa500",
+        "yellow": "#ffff00",
+        "green": "#008000",
+        "turquoise": "#40e0d0",
+        "blue": "#0000ff",
+        "purple": "#800080",
+        "pink": "#ffc0cb",
+    }
     assert usual.keys() == CODES.keys()
     for colour, codes in CODES.items():
         assert usual[colour] in codes and not {code for other, code in usual.items() if other != colour} & set(codes)

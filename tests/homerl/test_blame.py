@@ -20,12 +20,19 @@ from homerl.worlds.registry import begin, make_blueprint, restored
 READ = ("query_device", {"what": "candidates"})
 ACTIONS = [{"did": "1", "locator": "turn_on"}]
 WRONG = [
-    ("query_device", {"what": 5}), ("query_device", {"what": True}), ("query_device", {"what": None}),
-    ("query_device", {"what": "all"}), ("query_device", {}), ("query_device", {"what": "spec", "other": 1}),
-    ("query_device", {"what": "spec", "tags": [[1]]}), ("query_device", {"what": "spec", "tags": {}}), ("no_tool", {}),
-    ("create_automation", {"actions": []}), ("create_automation", {"actions": ACTIONS, "delay_seconds": 0}),
+    ("query_device", {"what": 5}),
+    ("query_device", {"what": True}),
+    ("query_device", {"what": None}),
+    ("query_device", {"what": "all"}),
+    ("query_device", {}),
+    ("query_device", {"what": "spec", "other": 1}),
+    ("query_device", {"what": "spec", "tags": [[1]]}),
+    ("query_device", {"what": "spec", "tags": {}}),
+    ("no_tool", {}),
+    ("create_automation", {"actions": []}),
+    ("create_automation", {"actions": ACTIONS, "delay_seconds": 0}),
     ("create_automation", {"actions": ACTIONS, "delay_seconds": float("nan")}),
-]  # fmt: skip
+]
 WRITTEN = [json.dumps(call) for call in WRONG]
 
 

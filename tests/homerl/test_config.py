@@ -180,8 +180,11 @@ def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> 
     folder = Path(__file__).parents[2] / "recipes" / "accelerate"
     kinds = {file.stem: load_config_from_file(str(file)) for file in folder.glob("*.yaml")}
     assert {name: str(kind.distributed_type.value) for name, kind in kinds.items()} == {
-        "ddp": "MULTI_GPU", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED", "fsdp2": "FSDP",
-    }  # fmt: skip
+        "ddp": "MULTI_GPU",
+        "zero2": "DEEPSPEED",
+        "zero3": "DEEPSPEED",
+        "fsdp2": "FSDP",
+    }
     assert kinds["zero2"].deepspeed_config["zero_stage"] == 2 and kinds["zero3"].deepspeed_config["zero_stage"] == 3
     assert kinds["fsdp2"].fsdp_config["fsdp_version"] == 2
     assert set(kinds) | {"none"} == set(get_args(Base.model_fields["parallel"].annotation))

@@ -41,6 +41,10 @@ def test_the_script_prints_modes_and_how_they_differ():
     command = [sys.executable, BENCHMARKS / "credit_study.py", "--seeds", "2", "--updates", "2", "--tasks", "long", "eight"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert printed[1] == "| mode | long | eight |" and [line.split()[1] for line in printed[3:]] == [
-        "trajectory", "index", "state", "anchor", "branch",
-    ]  # fmt: skip
+        "trajectory",
+        "index",
+        "state",
+        "anchor",
+        "branch",
+    ]
     assert all(line.count(" to ") == 2 for line in printed[4:])

@@ -70,9 +70,12 @@ def test_running_success_fades():
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["none", "success"]), st.lists(st.integers(0, 2), min_size=3, max_size=36), st.data(),
-    st.integers(0, 2), st.integers(0, 2),
-)  # fmt: skip
+    st.sampled_from(["none", "success"]),
+    st.lists(st.integers(0, 2), min_size=3, max_size=36),
+    st.data(),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
 def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, replaced, data, ahead, refill):
     """`ahead` batches of three are drawn before their turn; a kill loses all that was done since the last state was saved.
     Group i is replaced `replaced[i]` times."""

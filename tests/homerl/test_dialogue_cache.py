@@ -194,9 +194,15 @@ def test_the_engines_of_a_served_model_share_what_is_held(model, tokenizer):
 
 @pytest.mark.parametrize(
     ("kind", "attention", "holds"),
-    [("llama", "sdpa", True), ("llama", "eager", True), ("gpt2", "sdpa", True), ("gpt_neo", "eager", True),
-     ("mpt", "eager", False), ("gemma3", "sdpa", False)],
-)  # fmt: skip
+    [
+        ("llama", "sdpa", True),
+        ("llama", "eager", True),
+        ("gpt2", "sdpa", True),
+        ("gpt_neo", "eager", True),
+        ("mpt", "eager", False),
+        ("gemma3", "sdpa", False),
+    ],
+)
 def test_other_models_are_sampled_right_too(kind, attention, holds, tokenizer):
     """Some attend to what is near, by columns. Those that are not held are read anew."""
     torch.manual_seed(0)

@@ -96,5 +96,7 @@ def test_many_of_a_domain_are_one_call_and_few_are_called_by_name():
     calls = [Call(did=device.did, service="turn_off", args=()) for device in lights]
     (one,) = writer.act(calls)["tool_calls"]
     assert json.loads(one["function"]["arguments"]) == {"domain": ["light"]}
-    assert all("name" in call["function"]["arguments"] or "area" in call["function"]["arguments"]
-               for call in writer.act(calls[:3])["tool_calls"])  # fmt: skip
+    assert all(
+        "name" in call["function"]["arguments"] or "area" in call["function"]["arguments"]
+        for call in writer.act(calls[:3])["tool_calls"]
+    )

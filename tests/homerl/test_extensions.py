@@ -74,15 +74,29 @@ def extended(tmp_path_factory) -> dict[str, str]:
 @pytest.fixture
 def recipe(tiny, task, tmp_path) -> Path:
     settings = {
-        "credit": "rank", "rank_scale": 2, "loss": "soft", "steepness": 2, "iterations": 2,
-        "engine": {"kind": "unpadded", "prompts": 4}, "updates": 1, "group": 4, "blueprints_per_update": 2,
-        "max_tokens": 16, "max_episode_tokens": 512,
-    }  # fmt: skip
+        "credit": "rank",
+        "rank_scale": 2,
+        "loss": "soft",
+        "steepness": 2,
+        "iterations": 2,
+        "engine": {"kind": "unpadded", "prompts": 4},
+        "updates": 1,
+        "group": 4,
+        "blueprints_per_update": 2,
+        "max_tokens": 16,
+        "max_episode_tokens": 512,
+    }
     data = {
-        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
-        "model": {"name": str(tiny), "dtype": "float32"}, "limits": {"turns": 2, "steps": 3}, "rlve": settings,
+        "homerl": 1,
+        "run": "rlve",
+        "cpu": True,
+        "out": str(tmp_path / "run"),
+        "wandb": {"mode": "disabled"},
+        "model": {"name": str(tiny), "dtype": "float32"},
+        "limits": {"turns": 2, "steps": 3},
+        "rlve": settings,
         "blueprints": {"recipe": task.model_dump(mode="json"), "count": 4},
-    }  # fmt: skip
+    }
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(data), encoding="utf-8")
     return path

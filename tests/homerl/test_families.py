@@ -171,14 +171,26 @@ def test_a_family_trains_serves_and_is_exported(name, texts, rows, tmp_path, mon
     messages = [{"role": "user", "content": "Is it on?", "tool_calls": []}, said]
     write_rows(tmp_path / "data.jsonl", [{"messages": messages, "tools": rows[0]["tools"]}] * 4)
     settings = {
-        "learning_rate": 1e-2, "dialogues_per_update": 4, "max_steps": 40, "max_length": 4096, "lr_scheduler": "constant",
+        "learning_rate": 1e-2,
+        "dialogues_per_update": 4,
+        "max_steps": 40,
+        "max_length": 4096,
+        "lr_scheduler": "constant",
         "log_steps": 25,
-    }  # fmt: skip
-    recipe = SFTRecipe.model_validate({
-        "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": tmp_path / "run", "sft": settings,
-        "data": str(tmp_path / "data.jsonl"), "model": {"dtype": "float32", "name": str(tmp_path / "base")},
-        "wandb": {"mode": "disabled"},
-    })  # fmt: skip
+    }
+    recipe = SFTRecipe.model_validate(
+        {
+            "homerl": 1,
+            "run": "sft",
+            "cpu": True,
+            "parallel": "none",
+            "out": tmp_path / "run",
+            "sft": settings,
+            "data": str(tmp_path / "data.jsonl"),
+            "model": {"dtype": "float32", "name": str(tmp_path / "base")},
+            "wandb": {"mode": "disabled"},
+        }
+    )
     trained = train_sft(recipe)
     (tmp_path / "run/recipe.yaml").write_text(json.dumps(json.loads(recipe.model_dump_json())))
     monkeypatch.setattr("homerl.publish.export.MOST", 8)

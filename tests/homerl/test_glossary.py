@@ -65,8 +65,13 @@ def words(tmp_path):
 
 def test_abbreviations_are_shown_in_full_and_nothing_else_changes(words):
     assert [words.in_full(text) for text in ("AB", "AB AB", "AB step", "step", "ABC", "")] == [
-        "AB (a & b)", "AB AB (a & b, a & b)", "AB step", "step", "ABC", "",
-    ]  # fmt: skip
+        "AB (a & b)",
+        "AB AB (a & b, a & b)",
+        "AB step",
+        "step",
+        "ABC",
+        "",
+    ]
 
 
 def test_the_first_of_each_term_gets_its_title_and_all_text_is_escaped(words):
@@ -93,6 +98,8 @@ def test_what_the_report_draws_is_explained():
     words = glossary_of(next(iter(worlds().values())))
     for title, _, _ in report_page.CURVES:
         assert "<abbr" in words.explained(title) or "Reward" in title, title
-    source = template(Path(report_page.__file__).with_name("report.html.jinja"), **dict.fromkeys(
-        ("percent", "points", "figure", "duration", "kinds", "explained", "full"), str)).filename  # fmt: skip
+    source = template(
+        Path(report_page.__file__).with_name("report.html.jinja"),
+        **dict.fromkeys(("percent", "points", "figure", "duration", "kinds", "explained", "full"), str),
+    ).filename
     assert Path(source).read_text().count("|explained") > 8

@@ -69,8 +69,12 @@ def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path)
 
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     assert [extra_with(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
-        "train", "train", "serve", "mcp", None,
-    ]  # fmt: skip
+        "train",
+        "train",
+        "serve",
+        "mcp",
+        None,
+    ]
     end = ending(ModuleNotFoundError("No module named 'torch'", name="torch"))
     assert end is not None and end.code == 2 and "pip install 'homerl[train]'" in end.message
     assert ending(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None

@@ -174,8 +174,11 @@ def test_agreement_beyond_chance():
     ("text", "claims", "question"),
     [
         ("It is 23.5 degrees. Anything else?", "It is 23.5 degrees.", False),
-        ("Which one do you mean? There are two: the hall lamp and the desk lamp.",
-         "There are two: the hall lamp and the desk lamp.", True),
+        (
+            "Which one do you mean? There are two: the hall lamp and the desk lamp.",
+            "There are two: the hall lamp and the desk lamp.",
+            True,
+        ),
         ("I found two lamps. Please tell me which one you mean.", "I found two lamps.", True),
         ("Done! Let me know if you need anything else.", "Done!", False),
         ("How can I help you today?", "", False),
@@ -201,7 +204,7 @@ def test_agreement_beyond_chance():
         ("是厨房的灯吗，需要我打开吗？", "", True),
         ("Is it on, should I turn it off?", "", True),
     ],
-)  # fmt: skip
+)
 def test_what_a_message_claims_and_whether_it_asks(text, claims, question):
     said = words_of({"role": "assistant", "content": text})
     assert (said.claims, said.question) == (claims, question)

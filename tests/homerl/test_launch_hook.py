@@ -91,9 +91,16 @@ def launch(place: Path, *command: str | Path, cwd: Path | None = None, rc: int =
 def as_expected(told: dict, place: Path, argv: list[str], recipe: str = "recipes/tiny.yaml") -> bool:
     path = str(place / recipe)
     return told | {"rank": None, "typed": None} == {
-        "path": path, "argv": argv, "typed": None, "rank": None, "imports": "colorsys", "clean": True,
-        "spec": "__main__", "file": path, "spawned": [4, 9],
-    }  # fmt: skip
+        "path": path,
+        "argv": argv,
+        "typed": None,
+        "rank": None,
+        "imports": "colorsys",
+        "clean": True,
+        "spec": "__main__",
+        "file": path,
+        "spawned": [4, 9],
+    }
 
 
 def test_python_runs_a_recipe_with_its_arguments_and_exit_code(place: Path) -> None:

@@ -23,10 +23,16 @@ from homerl.worlds.homeenv.blueprints.llm_author import Authored, NoBlueprint, a
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})
 DEVICE = re.compile(r"^- (\S+) \((.+?)\): (\{.*?\}); (.*)$", re.M)
 PERSON = {
-    "name": "Ada Lindqvist", "age": 71, "gender": "female", "height_cm": 166, "weight_kg": 60, "health": "arthritis",
-    "habits": ["reads at night"], "preferences": {"temperature": 23, "lighting": "soft", "noise": "quiet"},
+    "name": "Ada Lindqvist",
+    "age": 71,
+    "gender": "female",
+    "height_cm": 166,
+    "weight_kg": 60,
+    "health": "arthritis",
+    "habits": ["reads at night"],
+    "preferences": {"temperature": 23, "lighting": "soft", "noise": "quiet"},
     "scene": "She sits down to read; something is not as she likes it.",
-}  # fmt: skip
+}
 
 
 def switches(text: str) -> list[dict]:
@@ -48,11 +54,14 @@ def ours(text: str, split: str = "train") -> list[str]:
 def task(did: str, name: str, wanted: str) -> dict:
     says = ours(f"turn {wanted} the {name}")
     return {
-        "say": says[:3], "plainly": says[3:5],
-        "clarity": "clear", "noise": "clean", "dependency": "independent",
+        "say": says[:3],
+        "plainly": says[3:5],
+        "clarity": "clear",
+        "noise": "clean",
+        "dependency": "independent",
         "conditions": [f'device("{did}").state == "{wanted}"'],
         "plan": [{"did": did, "service": f"turn_{wanted}", "args": []}],
-    }  # fmt: skip
+    }
 
 
 def asked_for(request) -> str:

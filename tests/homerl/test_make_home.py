@@ -13,16 +13,22 @@ from envs.documents import InputError
 from envs.homeenv.home_file import load_home, save_home
 from envs.homemaker.make import HomeRecipe, make_home
 
-BELL = {"attributes": [{"name": "loud", "type": "bool"}],
-        "services": [{"name": "ring", "description": "Ring", "code": "self.loud = True"}]}  # fmt: skip
+BELL = {
+    "attributes": [{"name": "loud", "type": "bool"}],
+    "services": [{"name": "ring", "description": "Ring", "code": "self.loud = True"}],
+}
 READING = {"attributes": [{"name": "level", "type": "int", "range": [0, 9], "read_only": True}]}
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """A folder of devices: of an unknown category, for one room only, and of a shipped category."""
-    kinds = {"900001": ("bell", {}, BELL), "900002": ("mower", {"rooms": ["garage"]}, BELL), "900003": ("light", {}, BELL),
-             "900004": ("gauge", {}, READING)}  # fmt: skip
+    kinds = {
+        "900001": ("bell", {}, BELL),
+        "900002": ("mower", {"rooms": ["garage"]}, BELL),
+        "900003": ("light", {}, BELL),
+        "900004": ("gauge", {}, READING),
+    }
     folder = tmp_path / "devices"
     folder.mkdir()
     for spid, (category, more, rest) in kinds.items():

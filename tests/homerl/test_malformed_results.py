@@ -54,11 +54,17 @@ def test_comparing_names_the_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "nothing", "[]", "{}", "\\ud800", '{"index": true, "counts": true}', '{"index": 1, "counts": 1}',
+        "nothing",
+        "[]",
+        "{}",
+        "\\ud800",
+        '{"index": true, "counts": true}',
+        '{"index": 1, "counts": 1}',
         '{"index": "a", "counts": true}',
-        '{"index": {}, "counts": true}', '{"index": -1, "counts": true}',
+        '{"index": {}, "counts": true}',
+        '{"index": -1, "counts": true}',
     ],
-)  # fmt: skip
+)
 def test_a_journal_of_a_stranger_is_named_by_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"index": 0, "counts": true}\n' + line + "\n")
     with pytest.raises(InputError) as caught:

@@ -68,8 +68,10 @@ def test_selection_takes_the_highest_bound_among_the_passable():
     parent = root()
     parent.visits = 12
     parent.children = [
-        Node(None, visits=8, value=6.0), Node(None, visits=2, value=1.0), Node(None, visits=1, value=1.0, passable=False),
-    ]  # fmt: skip
+        Node(None, visits=8, value=6.0),
+        Node(None, visits=2, value=1.0),
+        Node(None, visits=1, value=1.0, passable=False),
+    ]
     assert parent.select(1.0) is parent.children[1], "0.5 + sqrt(ln 12) beats 0.75 + sqrt(ln 12 / 4)"
     assert parent.select(0.1) is parent.children[0]
     parent.children.append(Node(None))
@@ -98,8 +100,11 @@ def test_backpropagation_credits_ancestors_and_closes_what_is_exhausted():
     parent.children, left.children = [left, right], [leaf]
     backpropagate([parent, left, leaf], 1.0)
     assert [(n.visits, n.value, n.passable) for n in (parent, left, leaf, right)] == [
-        (1, 1.0, True), (1, 1.0, False), (1, 1.0, False), (0, 0.0, True),
-    ]  # fmt: skip
+        (1, 1.0, True),
+        (1, 1.0, False),
+        (1, 1.0, False),
+        (0, 0.0, True),
+    ]
     backpropagate([parent, right], 0.0)
     assert (parent.visits, parent.value, parent.passable) == (2, 1.0, False)
 

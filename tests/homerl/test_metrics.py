@@ -21,9 +21,13 @@ from homerl.view.run import read_run
 
 # The metric that CONTRIBUTING.md shows, for the tables of flywheels too, and a share.
 STEPS = Mean(
-    "steps", "steps a task", "The mean number of steps of a task.", "{:.2f}".format,
-    lambda played, world: len(played.steps), column=True,
-)  # fmt: skip
+    "steps",
+    "steps a task",
+    "The mean number of steps of a task.",
+    "{:.2f}".format,
+    lambda played, world: len(played.steps),
+    column=True,
+)
 LONG = Share(
     "long", "long talks", "Talks of more than a step.", "{:.3f}".format, lambda played, world: len(played.steps) - 1
 )

@@ -147,9 +147,15 @@ def test_metrics_tell_the_parts_apart():
 
 
 PERSONAL = {
-    "world": "personalhome", "tasks": {"grounding": 1}, "difficulties": {"simple": 1}, "families": ["pet_age"],
-    "tools": ["get_household_profile"], "counterfactuals": False, "personal": 1, "household": {"memories": [1, 2]},
-}  # fmt: skip
+    "world": "personalhome",
+    "tasks": {"grounding": 1},
+    "difficulties": {"simple": 1},
+    "families": ["pet_age"],
+    "tools": ["get_household_profile"],
+    "counterfactuals": False,
+    "personal": 1,
+    "household": {"memories": [1, 2]},
+}
 THREE = {"worlds": MIXED["worlds"] | {"personal": {"recipe": PERSONAL}}}
 LIMITS = {"turns": None, "steps": 6, "steps_per_turn": 6}
 RECIPE = {
@@ -169,8 +175,11 @@ RECIPE = {
 
 def test_rehearsal_plays_every_part():
     lines = rehearse(FlywheelRecipe.model_validate(RECIPE | {"out": "runs/x"}))
-    assert all(any(f"{key}.worlds.{name}:" in line for line in lines) for name in THREE["worlds"] for key in
-               ("synth.recipe", "blueprints.recipe"))  # fmt: skip
+    assert all(
+        any(f"{key}.worlds.{name}:" in line for line in lines)
+        for name in THREE["worlds"]
+        for key in ("synth.recipe", "blueprints.recipe")
+    )
 
 
 def parts_of(metrics: dict) -> dict[str, float]:

@@ -214,11 +214,19 @@ def test_the_recipe_turns_in_a_home_that_was_just_made(tmp_path):
     assert call(sys.executable, "-m", "homerl.cli", "make-home", cwd=tmp_path).returncode == 0
     small = {
         "model.from_scratch": "{hidden_size: 32, layers: 2, heads: 2, kv_heads: 2, head_dim: 16, intermediate_size: 64}",
-        "synth.blueprints": 24, "synth.shard": 12, "sft.max_steps": 3, "sft.log_steps": 1, "rlve.updates": 2,
-        "rlve.blueprints_per_update": 2, "rlve.group": 2, "rlve.max_tokens": 24, "bench.max_tokens": 24,
+        "synth.blueprints": 24,
+        "synth.shard": 12,
+        "sft.max_steps": 3,
+        "sft.log_steps": 1,
+        "rlve.updates": 2,
+        "rlve.blueprints_per_update": 2,
+        "rlve.group": 2,
+        "rlve.max_tokens": 24,
+        "bench.max_tokens": 24,
         "bench.suites": "[{name: mine, count: 6, recipe: {phrasings: 2, home: {files: [home.json]}}}]",
-        "wandb.mode": "disabled", "processes": 1,
-    }  # fmt: skip
+        "wandb.mode": "disabled",
+        "processes": 1,
+    }
     overrides = [text for key, value in small.items() for text in (f"--{key}", value)]
     launch = [sys.executable, "-m", "accelerate.commands.launch", RECIPE, "--out", "run", *overrides]
     done = call(*launch, cwd=tmp_path)

@@ -67,12 +67,19 @@ def test_a_real_run_reports(name, model, tokenizer, task, tmp_path, monkeypatch)
     tokenizer.save_pretrained(tmp_path / "start")
     settings = {"updates": 2, "blueprints_per_update": 2, "group": 4, "max_tokens": 16, "log_steps": 1}
     recipe = {
-        "homerl": 1, "run": "rlve", "cpu": True, "parallel": "none", "out": tmp_path / "run", "report_to": [name],
-        "wandb": {"mode": "disabled", "project": "reported"}, "blueprints": {"recipe": task.model_dump(), "count": 4},
-        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 2, "steps": 3},
+        "homerl": 1,
+        "run": "rlve",
+        "cpu": True,
+        "parallel": "none",
+        "out": tmp_path / "run",
+        "report_to": [name],
+        "wandb": {"mode": "disabled", "project": "reported"},
+        "blueprints": {"recipe": task.model_dump(), "count": 4},
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"},
+        "limits": {"turns": 2, "steps": 3},
         "evaluation": {"every": 2, "count": 2},  # the last of which is logged when training has ended
         "rlve": settings | {"max_episode_tokens": 512},
-    }  # fmt: skip
+    }
     train_rlve(RLVERecipe.model_validate(recipe))
     found = of_tensorboard(tmp_path / "run") if name == "tensorboard" else of_trackio("reported", "run")
     assert {"1 success/success", "6 time/time/rollout", "4 policy/loss", "train/loss", "train/eval/success"} <= found

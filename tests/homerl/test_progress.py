@@ -63,10 +63,15 @@ def test_a_benchmark_tells_a_log_what_is_done(tmp_path):
 def test_training_tells_a_log_what_is_done(dialogues, tmp_path):
     sizes = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
     recipe = {
-        "homerl": 1, "run": "sft", "cpu": True, "data": str(dialogues), "out": "x", "wandb": {"mode": "disabled"},
+        "homerl": 1,
+        "run": "sft",
+        "cpu": True,
+        "data": str(dialogues),
+        "out": "x",
+        "wandb": {"mode": "disabled"},
         "model": {"dtype": "float32", "from_scratch": sizes},
         "sft": {"max_steps": 40, "save_steps": None, "log_steps": 1, "dialogues_per_update": 4},
-    }  # fmt: skip
+    }
     (tmp_path / "sft.yaml").write_text(json.dumps(recipe))
     lines = said_by(f"run {tmp_path}/sft.yaml", tmp_path / "out")
     stages, done, totals = of(lines)

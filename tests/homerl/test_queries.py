@@ -162,8 +162,10 @@ def small_home(**states: dict) -> Home:
         "1": {"state": "on", "brightness": 80},
         "2": {"state": "off", "brightness": 80},
         "3": {"light.state": "off", **fan},
-        OUTDOORS: air, "a": air, "b": air,
-    }  # fmt: skip
+        OUTDOORS: air,
+        "a": air,
+        "b": air,
+    }
     return Home.build(rooms, devices, {key: values | states.get(f"d{key}", {}) for key, values in state.items()})
 
 

@@ -31,10 +31,17 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 ARGUMENTS = (
-    "--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16",
-    "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-    "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}',
-)  # fmt: skip
+    "--dtype",
+    "float32",
+    "--enforce-eager",
+    "--max-num-seqs",
+    "16",
+    "--enable-auto-tool-choice",
+    "--tool-call-parser",
+    "hermes",
+    "--structured-outputs-config",
+    '{"backend": "xgrammar", "disable_any_whitespace": true}',
+)
 ASK = [{"role": "user", "content": "turn on the light"}]
 PATIENCE = Patience(timeout=120, deadline=400, tries=60)
 
@@ -117,8 +124,12 @@ def test_n_candidates_in_one_request(url):
 
 
 def test_tool_calls(url):
-    parameters = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"],
-                  "additionalProperties": False}  # fmt: skip
+    parameters = {
+        "type": "object",
+        "properties": {"on": {"type": "boolean"}},
+        "required": ["on"],
+        "additionalProperties": False,
+    }
     function = {"name": "switch", "description": "a lamp", "parameters": parameters, "strict": True}
     named = {"type": "function", "function": {"name": "switch"}}
     (answer,), _, _ = ask(

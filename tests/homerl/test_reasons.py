@@ -37,9 +37,13 @@ ROUTED = {"code": 502, "message": "Provider returned error", "metadata": {"raw":
         (PAGE, "502 Bad Gateway & more"),
         ("<html><body>no title</body></html>", ""),
         ("two\r\nlines \x1b[31mred\x1b[0m \u202egnol\u2028\ud800", "two lines [31mred [0m gnol \ufffd"),
-        (None, ""), (7, ""), ({}, ""), ([[[[[[[["deep"]]]]]]]], ""), ("[" * 100_000, "[" * (LONGEST - 1) + "…"),
+        (None, ""),
+        (7, ""),
+        ({}, ""),
+        ([[[[[[[["deep"]]]]]]]], ""),
+        ("[" * 100_000, "[" * (LONGEST - 1) + "…"),
     ],
-)  # fmt: skip
+)
 def test_a_reason_is_found_in_the_forms_of_servers(said: Any, told: str) -> None:
     assert reason_of(said) == told
 
@@ -48,11 +52,15 @@ def test_a_reason_is_found_in_the_forms_of_servers(said: Any, told: str) -> None
     "said",
     [
         "Incorrect API key provided: SECRET1234. See your account.",
-        "Authorization: Bearer SECRET1234", "http://me:SECRET1234@host/v1 is down", "GET /v1?api_key=SECRET1234&x=1",
-        '{"headers": {"x-api-key": "SECRET1234"}, broken', "no access for sk-proj-SECRET1234",
-        "key hf_SECRET1234 is unknown", "you sent the-key-SECRET1234-of-mine",
+        "Authorization: Bearer SECRET1234",
+        "http://me:SECRET1234@host/v1 is down",
+        "GET /v1?api_key=SECRET1234&x=1",
+        '{"headers": {"x-api-key": "SECRET1234"}, broken',
+        "no access for sk-proj-SECRET1234",
+        "key hf_SECRET1234 is unknown",
+        "you sent the-key-SECRET1234-of-mine",
     ],
-)  # fmt: skip
+)
 def test_no_key_stands_in_a_reason(said: str) -> None:
     assert "SECRET1234" not in reason_of(said, "the-key-SECRET1234-of-mine")
 

@@ -9,9 +9,11 @@ from homerl.train.recipe import SentinelSettings
 from homerl.train.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_not_finite
 
 HEALTHY = {
-    "sentinel/zero_advantage": 0.4, "sentinel/dropped_groups": 0.0, "sentinel/logp_gap": 1e-6,
+    "sentinel/zero_advantage": 0.4,
+    "sentinel/dropped_groups": 0.0,
+    "sentinel/logp_gap": 1e-6,
     "sentinel/entropy": 0.7,
-}  # fmt: skip
+}
 CAUSES = {
     "no advantage": {"sentinel/zero_advantage": 0.99},
     "no rollouts": {"sentinel/dropped_groups": 1.0},

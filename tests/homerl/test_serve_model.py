@@ -235,12 +235,15 @@ def test_no_request_however_odd_is_a_fault_of_the_server(tiny: Path, caplog: pyt
         (("messages", 2, "tool_calls", 0), 1, "messages.2.tool_calls.0"),
         (("messages", 2, "tool_calls", 0, "function", "arguments"), "[1]", "JSON object"),
         (("messages", 2, "tool_calls", 0, "function", "arguments"), "[" * 9000, "JSON object"),
-        (("seed",), 10**26, "seed"), (("stream",), "yes", "stream"), (("max_tokens",), "5", "max_tokens"),
-        (("max_tokens",), True, "max_tokens"), (("temperature",), math.nan, "temperature"),
+        (("seed",), 10**26, "seed"),
+        (("stream",), "yes", "stream"),
+        (("max_tokens",), "5", "max_tokens"),
+        (("max_tokens",), True, "max_tokens"),
+        (("temperature",), math.nan, "temperature"),
         (("tools", 0, "function", "parameters"), "x", "tools.0.function.parameters"),
         (("tools", 0, "function", "parameters"), {"enum": ["\ud800"]}, "surrogate"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_in_a_request_is_named(port: int, path: tuple[Any, ...], value: Any, words: str) -> None:
     status, answer = post(port, put(GOOD, path, value))
     assert status == 400 and words in answer["error"]["message"]

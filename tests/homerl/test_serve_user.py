@@ -90,8 +90,16 @@ def wait_for(what, seconds: float = 60) -> bool:
 def test_the_command_is_what_the_recipe_says():
     serve = ServeSettings(model="a/b", gpus=(0, 1, 2, 3), tensor_parallel=2, max_length=99, gpu_memory=0.5)
     text = " ".join(vllm_command(serve, "name"))
-    for part in ("serve a/b", "--tensor-parallel-size 2", "--data-parallel-size 2", "--max-model-len 99", "--seed 0",
-                 "--gpu-memory-utilization 0.5", "--served-model-name name", "--host 127.0.0.1"):  # fmt: skip
+    for part in (
+        "serve a/b",
+        "--tensor-parallel-size 2",
+        "--data-parallel-size 2",
+        "--max-model-len 99",
+        "--seed 0",
+        "--gpu-memory-utilization 0.5",
+        "--served-model-name name",
+        "--host 127.0.0.1",
+    ):
         assert part in text
 
 
@@ -130,8 +138,13 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path, port, mo
 def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port):
     begin = time.monotonic()
     with pytest.raises(ServerFailed, match="ended with code") as found, served(settings(port), tmp_path / "log"):
-        [server] = [p for p in psutil.process_iter(["cmdline"]) if "serve" in (p.info["cmdline"] or ())
-                    and str(port) in p.info["cmdline"] and "homerl.processes.guard" not in p.info["cmdline"]]  # fmt: skip
+        [server] = [
+            p
+            for p in psutil.process_iter(["cmdline"])
+            if "serve" in (p.info["cmdline"] or ())
+            and str(port) in p.info["cmdline"]
+            and "homerl.processes.guard" not in p.info["cmdline"]
+        ]
         server.kill()
         asyncio.run(asyncio.sleep(60))
     assert time.monotonic() - begin < 40 and "loading the weights" in str(found.value)
@@ -181,9 +194,11 @@ def command(tmp_path: Path, port: int, part: str = "user") -> subprocess.Popen:
     path.write_text(yaml.safe_dump(recipe | {"out": str(tmp_path / "run")}))
     return subprocess.Popen(
         [sys.executable, "-m", "homerl.cli", "serve-user", str(path), "--part", part],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which tests run in the background would lack
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("sent", "part"), [(signal.SIGINT, "user"), (signal.SIGTERM, "agent")])

@@ -128,9 +128,11 @@ def suite(folder: Path):
 
 def answers(instances):
     said = {
-        0: None, 1: None, 2: "I would rather ask you about those clock times first.",
+        0: None,
+        1: None,
+        2: "I would rather ask you about those clock times first.",
         3: "That thing is simply not part of the room.",
-    }  # fmt: skip
+    }
     scripts = {
         instance.blueprint.intents[0].queries[0]: [
             *[act for act in steps_of(instance.blueprint) if said[n] is None or act["name"] != "finish"],

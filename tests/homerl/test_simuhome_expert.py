@@ -28,15 +28,25 @@ from tests.envs.simuhome.conftest import each_sample
 BASE_TIME = "2025-08-23 10:00:00"
 ON = {"1.OnOff.OnOff": True}
 CLEANING = {
-    "1.RVCRunMode.CurrentMode": 2, "1.RVCOperationalState.OperationalState": 1,
-    "1.RVCOperationalState.CountdownTime": 900, "1.RVCOperationalState.CurrentPhase": 0,
+    "1.RVCRunMode.CurrentMode": 2,
+    "1.RVCOperationalState.OperationalState": 1,
+    "1.RVCOperationalState.CountdownTime": 900,
+    "1.RVCOperationalState.CurrentPhase": 0,
     "1.RVCOperationalState.PhaseList": ["Cleaning", "SeekingCharger", "Docked"],
-}  # fmt: skip
+}
 CHANNELS = [
-    {"MajorNumber": major, "MinorNumber": minor, "Name": f"C{major}{minor}", "CallSign": f"C{major}{minor}",
-     "AffiliateCallSign": "", "Identifier": f"c{major}{minor}", "Type": 2}
-    for major in (4, 5) for minor in (0, 1, 2)
-]  # fmt: skip
+    {
+        "MajorNumber": major,
+        "MinorNumber": minor,
+        "Name": f"C{major}{minor}",
+        "CallSign": f"C{major}{minor}",
+        "AffiliateCallSign": "",
+        "Identifier": f"c{major}{minor}",
+        "Type": 2,
+    }
+    for major in (4, 5)
+    for minor in (0, 1, 2)
+]
 each_mode = pytest.mark.parametrize("strict", [True, False])
 
 
@@ -276,11 +286,15 @@ def test_a_vendor_who_is_called_as_the_device_is_no_answer_by_the_device_s_name_
 
 
 LISTS = [
-    ("laundry_washer", "1.OperationalState.PhaseList"), ("laundry_washer", "1.LaundryWasherControls.SpinSpeeds"),
-    ("laundry_washer", "1.LaundryWasherControls.SupportedRinses"), ("dishwasher", "1.DishwasherMode.SupportedModes"),
-    ("rvc", "1.RVCRunMode.SupportedModes"), ("tv", "1.Channel.ChannelList"), ("tv", "1.Channel.CurrentChannel"),
+    ("laundry_washer", "1.OperationalState.PhaseList"),
+    ("laundry_washer", "1.LaundryWasherControls.SpinSpeeds"),
+    ("laundry_washer", "1.LaundryWasherControls.SupportedRinses"),
+    ("dishwasher", "1.DishwasherMode.SupportedModes"),
+    ("rvc", "1.RVCRunMode.SupportedModes"),
+    ("tv", "1.Channel.ChannelList"),
+    ("tv", "1.Channel.CurrentChannel"),
     ("laundry_dryer", "1.LaundryDryerControls.SupportedDrynessLevels"),
-]  # fmt: skip
+]
 
 
 @each_mode
@@ -312,8 +326,10 @@ def test_what_is_not_there_is_said_in_every_language(kind):
 def test_an_answer_may_end_in_a_number_before_the_next(strict):
     """Of two devices of one kind, each with a number in its name: 228。 ends a sentence, and 46.9 does not."""
     given = [(kind, {"1.LevelControl.CurrentLevel": level, **ON}) for kind, level in (("dimmable_light", 228), ("tv", 46))]
-    goals = [{"device_id": f"d{n}", "room_id": "kitchen", "device_type": kind, "attribute": "1.LevelControl.CurrentLevel"}
-             for n, (kind, _) in enumerate(given)]  # fmt: skip
+    goals = [
+        {"device_id": f"d{n}", "room_id": "kitchen", "device_type": kind, "attribute": "1.LevelControl.CurrentLevel"}
+        for n, (kind, _) in enumerate(given)
+    ]
     file = episode("qt1", goals, *given)
     home = load.start_home(file.initial_home_config, strict)
     for language, full, marks in (("en", ".", "!?;."), ("zh", "。", "！？；。")):

@@ -51,10 +51,15 @@ def machine(tmp_path, dialogues):
     """Start the task's `run:` in the new folder of a machine, with the same bucket. The recipe is tiny."""
     sizes = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
     recipe = {
-        "homerl": 1, "run": "sft", "cpu": True, "out": "runs/tiny", "data": str(dialogues), "wandb": {"mode": "disabled"},
+        "homerl": 1,
+        "run": "sft",
+        "cpu": True,
+        "out": "runs/tiny",
+        "data": str(dialogues),
+        "wandb": {"mode": "disabled"},
         "model": {"dtype": "float32", "from_scratch": sizes},
         "sft": {"max_steps": 6, "save_steps": 1, "log_steps": 1, "max_length": 1024, "dialogues_per_update": 4},
-    }  # fmt: skip
+    }
     path, bucket = written(recipe, tmp_path), tmp_path / "bucket"
     bucket.mkdir()
 

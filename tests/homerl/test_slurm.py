@@ -65,10 +65,17 @@ def job(tmp_path, model, tokenizer, task):
     }  # fmt: skip
     path = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {
-        "PATH": path, "HOMERL_VENV": str(tmp_path / "venv"), "SLURM_JOB_NODELIST": "all", "SLURM_JOB_ID": "7",
-        "MASTER_PORT": str(free_port()), "USER_MODEL": "scripted",
-        "GPUS_PER_NODE": "1", "RECIPE": str(written(recipe, tmp_path)), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+        "PATH": path,
+        "HOMERL_VENV": str(tmp_path / "venv"),
+        "SLURM_JOB_NODELIST": "all",
+        "SLURM_JOB_ID": "7",
+        "MASTER_PORT": str(free_port()),
+        "USER_MODEL": "scripted",
+        "GPUS_PER_NODE": "1",
+        "RECIPE": str(written(recipe, tmp_path)),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
 
     def begin(*overrides: str) -> subprocess.Popen:
         with (tmp_path / "log.txt").open("w") as log:

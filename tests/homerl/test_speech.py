@@ -201,16 +201,19 @@ def test_what_is_meant_as_a_call_and_is_none_is_refused_and_not_spoken(text, wor
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("no", "Expecting value: line 1 column 1 (char 0)"), (f"the {CALL}", "Expecting value: line 1 column 1 (char 0)"),
+        ("no", "Expecting value: line 1 column 1 (char 0)"),
+        (f"the {CALL}", "Expecting value: line 1 column 1 (char 0)"),
         ('{"name": "set", "arguments": {"did": "1"}', "Expecting ',' delimiter: line 1 column 42 (char 41)"),
         (f"{CALL}{CALL}", f"Extra data: line 1 column {len(CALL) + 1} (char {len(CALL)})"),
         ("{'name': set}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ("{}", "'name'"), ('{"name": "set"}', "'arguments'"), ("5", "'int' object is not subscriptable"),
+        ("{}", "'name'"),
+        ('{"name": "set"}', "'arguments'"),
+        ("5", "'int' object is not subscriptable"),
         ('{"name": 5, "arguments": {}}', "the name must be a string"),
         ('{"name": "set", "arguments": [1]}', "arguments must be an object"),
         ('{"name": "set", "arguments": {"a": ' + "[" * 40 + "]" * 40 + "}}", "nested too deeply"),
     ],
-)  # fmt: skip
+)
 def test_the_reasons_tell_what_is_wrong_with_the_json(body, why):
     for text in (f"<tool_call>\n{body}\n</tool_call>", f"Sure <tool_call>{body}"):
         assert parse_reply(text)[1] == f"the tool call is not the JSON asked for ({why})"
@@ -220,10 +223,15 @@ def test_several_calls_are_made_in_their_order():
     two = [("a", {"x": 1}), ("b", {})]
     written = [json.dumps({"name": name, "arguments": arguments}) for name, arguments in two]
     for text in (
-        "".join(f"<tool_call>{one}</tool_call>" for one in written), f"[{', '.join(written)}]", "; ".join(written),
-        "\n".join(written), f"<|python_tag|>{'; '.join(written)}", "[a(x=1), b()]", "```tool_code\na(x=1)\nb()\n```",
-        "[TOOL_CALLS]a[ARGS]{\"x\": 1}[TOOL_CALLS]b[ARGS]{}",
-    ):  # fmt: skip
+        "".join(f"<tool_call>{one}</tool_call>" for one in written),
+        f"[{', '.join(written)}]",
+        "; ".join(written),
+        "\n".join(written),
+        f"<|python_tag|>{'; '.join(written)}",
+        "[a(x=1), b()]",
+        "```tool_code\na(x=1)\nb()\n```",
+        '[TOOL_CALLS]a[ARGS]{"x": 1}[TOOL_CALLS]b[ARGS]{}',
+    ):
         message, malformed = parse_reply(text)
         assert malformed is None and called(message) == two and message["content"] == "", text
 

@@ -37,8 +37,11 @@ TRAINER = Path(__file__).parents[1] / "helpers/sharded_logits.py"
 @pytest.fixture
 def base(tmp_path) -> dict[str, Any]:
     return {
-        "homerl": 1, "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
-    }  # fmt: skip
+        "homerl": 1,
+        "cpu": True,
+        "out": str(tmp_path / "run"),
+        "wandb": {"mode": "disabled"},
+    }
 
 
 @pytest.fixture
@@ -69,10 +72,12 @@ def rlve(base, model, tokenizer, task, tmp_path) -> dict[str, Any]:
     tokenizer.save_pretrained(tmp_path / "start")
     settings = {"updates": 6, "save_steps": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "kl": 0.1}
     return base | {
-        "run": "rlve", "model": {"name": str(tmp_path / "start"), "dtype": "float32"},
-        "limits": {"turns": 3, "steps": 4}, "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
+        "run": "rlve",
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"},
+        "limits": {"turns": 3, "steps": 4},
+        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
         "rlve": OPTIM | settings | {"max_episode_tokens": 512},
-    }  # fmt: skip
+    }
 
 
 def by_accelerate(how: str) -> list[str | Path]:
@@ -173,11 +178,15 @@ REFUSED = [
     ),
 ]
 LET = [
-    SHARDED, SHARDED | {"rlve": {"engine": {"kind": "vllm"}}}, SHARDED | {"parallel": "zero2"},
+    SHARDED,
+    SHARDED | {"rlve": {"engine": {"kind": "vllm"}}},
+    SHARDED | {"parallel": "zero2"},
     SHARDED | {"parallel": "zero3", "rlve": {"engine": {"kind": "vllm"}}},
-    MUON | {"parallel": "ddp"}, MUON | {"parallel": "fsdp2"},
-    SHARDED | {"cpu": True, "parallel": "zero2"}, SHARDED | {"cpu": True, "parallel": "zero3"},
-]  # fmt: skip
+    MUON | {"parallel": "ddp"},
+    MUON | {"parallel": "fsdp2"},
+    SHARDED | {"cpu": True, "parallel": "zero2"},
+    SHARDED | {"cpu": True, "parallel": "zero3"},
+]
 
 
 def made(data: dict[str, Any]) -> SFTRecipe | RLVERecipe:

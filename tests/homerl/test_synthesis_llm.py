@@ -273,8 +273,10 @@ def test_candidates_that_do_the_same_are_merged():
         call = message["tool_calls"][0]
         code = json.loads(call["function"]["arguments"])["code"]
         written = [code, f"# at once\n{code}", code + "\n"]
-        return [message | {"tool_calls": [call | {"function": call["function"] | {"arguments": json.dumps({"code": text})}}]}
-                for text in written]  # fmt: skip
+        return [
+            message | {"tool_calls": [call | {"function": call["function"] | {"arguments": json.dumps({"code": text})}}]}
+            for text in written
+        ]
 
     found, stats = grown(three_ways, lambda _: [ScriptedUser(0)], SearchConfig(rollouts=9))
     assert stats.rollouts == len(found) == 1 and stats.merged >= 2 and stats.sampled > stats.calls

@@ -81,12 +81,20 @@ def test_ones_own_words_are_no_leak(blueprint):
 @pytest.mark.parametrize(
     ("text", "language", "found"),
     [
-        ("set it to 45 percent", "en", {45}), ("twenty-five degrees", "en", {25}), ("fifty please", "en", {50}),
-        ("that one, the 2nd", "en", set()), ("at 19:30", "en", set()), ("1,500 kelvin", "en", {1500}),
-        ("one hundred and twenty", "en", set()), ("调到二十五度", "zh", {25}), ("百分之五十", "zh", {50}),
-        ("十分亮", "zh", set()), ("二楼的灯", "zh", set()), ("一百二十", "zh", set()),
+        ("set it to 45 percent", "en", {45}),
+        ("twenty-five degrees", "en", {25}),
+        ("fifty please", "en", {50}),
+        ("that one, the 2nd", "en", set()),
+        ("at 19:30", "en", set()),
+        ("1,500 kelvin", "en", {1500}),
+        ("one hundred and twenty", "en", set()),
+        ("调到二十五度", "zh", {25}),
+        ("百分之五十", "zh", {50}),
+        ("十分亮", "zh", set()),
+        ("二楼的灯", "zh", set()),
+        ("一百二十", "zh", set()),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_read_in_digits_and_words(text, language, found):
     assert number_values(text, manner(language)) == found
 
@@ -153,10 +161,12 @@ def test_what_people_say_in_chinese_is_no_leak(text, task):
 def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(language):
     recipe = BlueprintRecipe.model_validate(
         {
-            "home": {"devices": (5, 20), "language": language}, "intents": (1, 3), "toolset": "smh",
+            "home": {"devices": (5, 20), "language": language},
+            "intents": (1, 3),
+            "toolset": "smh",
             "families": dict.fromkeys(families(), 1.0),
         }
-    )  # fmt: skip
+    )
     topics = []
     for seed in range(15):
         episode = begin(make_blueprint(recipe, "train", seed))

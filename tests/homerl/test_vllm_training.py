@@ -90,10 +90,15 @@ def gaps(out: Path) -> list[float]:
 
 LORA = {"r": 4, "alpha": 64}
 WAYS = {
-    "one rank": (ONE, "ddp", None), "two ranks": (TWO, "ddp", None), "lora": (ONE, "ddp", LORA),
-    "fsdp2": (TWO, "fsdp2", None), "zero2": (TWO, "zero2", None), "zero3": (TWO, "zero3", None),
-    "zero2, lora": (TWO, "zero2", LORA), "zero3, lora": (TWO, "zero3", LORA),
-}  # fmt: skip
+    "one rank": (ONE, "ddp", None),
+    "two ranks": (TWO, "ddp", None),
+    "lora": (ONE, "ddp", LORA),
+    "fsdp2": (TWO, "fsdp2", None),
+    "zero2": (TWO, "zero2", None),
+    "zero3": (TWO, "zero3", None),
+    "zero2, lora": (TWO, "zero2", LORA),
+    "zero3, lora": (TWO, "zero3", LORA),
+}
 EACH = pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
 
 

@@ -46,9 +46,15 @@ def test_every_second_is_in_one_share(tmp_path, clock):
     clock.now += 2  # the trainer's own
     found = phases.take()
     assert found.pop("time/seconds") == 10 and found == {
-        "time/rollout": 0.0, "time/user": 0.1, "time/world": 0.3, "time/reward": 0.0, "time/train": 0.2, "time/sync": 0.1,
-        "time/idle": 0.1, "time/start": 0.2,
-    }  # fmt: skip
+        "time/rollout": 0.0,
+        "time/user": 0.1,
+        "time/world": 0.3,
+        "time/reward": 0.0,
+        "time/train": 0.2,
+        "time/sync": 0.1,
+        "time/idle": 0.1,
+        "time/start": 0.2,
+    }
     assert {name.removeprefix("time/") for name in found} == set(SHARES)
     assert phases.take()["time/seconds"] == 0
 
@@ -191,9 +197,15 @@ def sft(dialogues, tmp_path) -> dict:
         "save_steps": 9,
     }
     return {
-        "run": "sft", "cpu": True, "out": str(tmp_path / "run"), "data": str(dialogues), "wandb": {"mode": "disabled"},
-        "model": {"dtype": "float32", "from_scratch": SIZES}, "sft": settings, "deadlines": {"step": 4, "train": 600},
-    }  # fmt: skip
+        "run": "sft",
+        "cpu": True,
+        "out": str(tmp_path / "run"),
+        "data": str(dialogues),
+        "wandb": {"mode": "disabled"},
+        "model": {"dtype": "float32", "from_scratch": SIZES},
+        "sft": settings,
+        "deadlines": {"step": 4, "train": 600},
+    }
 
 
 def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
@@ -228,8 +240,11 @@ def test_a_rank_of_sft_whose_data_hang_is_named_by_the_one_that_waits(sft, tmp_p
     hanging = Path(__file__).parents[1] / "helpers/hanging_rank.py"
     done = subprocess.run(
         [*LAUNCHERS["two ranks"], hanging, recipe],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert "homerl: the watchdog stopped the run: rank 0 has been in `step` of update 2 for" in done.stderr
     assert "it waits for rank 1, which has been in `train` of update 2 for" in done.stderr
     assert "exitcode  : 4" in done.stderr and done.returncode == 1, "torchrun's own code"

@@ -159,8 +159,10 @@ def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch
     write_report(out)
     assert scored["n"] == len(few) and (out / "report.html").exists() and json.loads((out / "score.json").read_text())
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} <= {
-        Outcome.AGENT_FAILURE, Outcome.STEP_LIMIT, Outcome.TURN_LIMIT,
-    }  # fmt: skip
+        Outcome.AGENT_FAILURE,
+        Outcome.STEP_LIMIT,
+        Outcome.TURN_LIMIT,
+    }
 
 
 def two_tasks(folder: Path) -> Path:

@@ -31,9 +31,11 @@ CONTEXT, CLOCK = "homeassistant__GetLiveContext", "llm__GetDateTime"
 TIMERS, BROADCAST = "intent__HassCancelAllTimers", "assist_satellite__HassBroadcast"
 MOVES = ("intent__HassSetPosition", "intent__HassStopMoving")
 HINTS = {  # by their names in MCP
-    "readOnlyHint": "read_only", "destructiveHint": "destructive", "idempotentHint": "idempotent",
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
     "openWorldHint": "open_world",
-}  # fmt: skip
+}
 FAILED = "Error calling tool: "
 
 

@@ -153,8 +153,11 @@ def derived_of(attributes: Sequence[Attribute], offset: int = 0) -> tuple[Compil
 
 
 COMPILERS: dict[str, Callable[[Attribute, Sequence[Attribute]], Any]] = {
-    "counts": compile_counter, "moves": compile_motion, "derived": compile_derived, "starts": compile_start,
-}  # fmt: skip
+    "counts": compile_counter,
+    "moves": compile_motion,
+    "derived": compile_derived,
+    "starts": compile_start,
+}
 
 
 def clockwork_problems(attributes: Sequence[Attribute]) -> Iterator[tuple[tuple[str | int, ...], str]]:

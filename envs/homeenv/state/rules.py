@@ -167,9 +167,11 @@ class Rule:
         """The rule as agents see it, as plain JSON data."""
         times = [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
         return {
-            "id": self.id, "title": self.title, "enabled": self.enabled,
+            "id": self.id,
+            "title": self.title,
+            "enabled": self.enabled,
             "conditions": times + self.conditions,
             **({"only_if": self.given} if self.given else {}),
             **({"hold_seconds": self.hold} if self.hold else {}),
             "actions": json.loads(self.steps) if self.steps else [action.describe() for action in self.actions],
-        }  # fmt: skip
+        }

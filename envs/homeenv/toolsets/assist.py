@@ -20,6 +20,13 @@ INSTRUCTION = {
     "en": f"{latest().before}\n\n{latest().after}"
 }  # around the list of entities; it is the same in every language
 TOOLSET = Toolset(
-    TOOLS, INSTRUCTION, AssistWriter,
-    aliases=True, offer=offered, told=prompt, listed=static_context, missing=unknown, beyond=unreachable,
-)  # fmt: skip
+    TOOLS,
+    INSTRUCTION,
+    AssistWriter,
+    aliases=True,
+    offer=offered,
+    told=prompt,
+    listed=static_context,
+    missing=unknown,
+    beyond=unreachable,
+)

@@ -56,13 +56,19 @@ AUTOMATION = {
     "additionalProperties": False,
 }
 TOOLS = (
-    Tool("answer", "Give the one and final answer.", {
-        "mode": {"type": "string", "enum": ["execute", "clarify"], "description": "whether to act or to ask"},
-        "response": "what to say to the user",
-        "actions": {"type": "array", "items": ACTION, "description": "service calls, in order"},
-        "automations": {"type": "array", "items": AUTOMATION, "description": "rules to create"},
-    }, ("mode",), answer),
-)  # fmt: skip
+    Tool(
+        "answer",
+        "Give the one and final answer.",
+        {
+            "mode": {"type": "string", "enum": ["execute", "clarify"], "description": "whether to act or to ask"},
+            "response": "what to say to the user",
+            "actions": {"type": "array", "items": ACTION, "description": "service calls, in order"},
+            "automations": {"type": "array", "items": AUTOMATION, "description": "rules to create"},
+        },
+        ("mode",),
+        answer,
+    ),
+)
 
 
 class DirectWriter(Writer):

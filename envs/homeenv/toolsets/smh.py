@@ -92,9 +92,13 @@ def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> 
 def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Add an automation. Raises `Refused` if it is invalid."""
     rule = make_rule(
-        home, arguments.get("conditions", ()), arguments["actions"], arguments.get("title", ""),
-        arguments.get("delay_seconds"), arguments.get("hold_seconds", 0),
-    )  # fmt: skip
+        home,
+        arguments.get("conditions", ()),
+        arguments["actions"],
+        arguments.get("title", ""),
+        arguments.get("delay_seconds"),
+        arguments.get("hold_seconds", 0),
+    )
     refuse_never(rule, home)
     home.rules = (*home.rules, rule)
     return RunResult(f"automation {rule.id} created")

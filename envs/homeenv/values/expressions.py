@@ -42,14 +42,22 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: _ordered(operator.lt), ast.LtE: _ordered(operator.le),
-    ast.Gt: _ordered(operator.gt), ast.GtE: _ordered(operator.ge),
-    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
-}  # fmt: skip
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 MOST_NESTED = 100
 MOST_ITEMS = 10_000  # of a list that an expression makes
 MOST_DIGITS = 10  # to which `round` rounds
@@ -86,10 +94,18 @@ def _listed(value: Any) -> tuple[Any, ...]:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all,
-    "round": _rounded, "int": lambda value: int(_number(value)),
-    "index": _index, "without": _without, "replaced": _replaced,
-}  # fmt: skip
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "len": len,
+    "any": any,
+    "all": all,
+    "round": _rounded,
+    "int": lambda value: int(_number(value)),
+    "index": _index,
+    "without": _without,
+    "replaced": _replaced,
+}
 
 
 class ExpressionError(ValueError):

@@ -12,8 +12,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 Format = Literal["date", "time", "datetime", "instant"]  # an instant is one moment everywhere, told in UTC
 PATTERNS: dict[Format, str] = {
-    "date": "YYYY-MM-DD", "time": "HH:MM:SS", "datetime": "YYYY-MM-DD HH:MM:SS", "instant": "YYYY-MM-DDTHH:MM:SS+00:00",
-}  # fmt: skip
+    "date": "YYYY-MM-DD",
+    "time": "HH:MM:SS",
+    "datetime": "YYYY-MM-DD HH:MM:SS",
+    "instant": "YYYY-MM-DDTHH:MM:SS+00:00",
+}
 FIRST = datetime(2026, 1, 1)  # of the year from which moments are drawn
 
 

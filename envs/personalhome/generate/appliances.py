@@ -29,9 +29,14 @@ DRIFT = 1.2  # celsius by which rooms differ from what the weather gives
 
 
 def draw_devices(
-    rooms: Sequence[Room], liked: Collection[str], animals: Collection[str],
-    together: tuple[Collection[str], Collection[str]], needed: Sequence[str], words: Words, rng: random.Random,
-) -> tuple[Device, ...]:  # fmt: skip
+    rooms: Sequence[Room],
+    liked: Collection[str],
+    animals: Collection[str],
+    together: tuple[Collection[str], Collection[str]],
+    needed: Sequence[str],
+    words: Words,
+    rng: random.Random,
+) -> tuple[Device, ...]:
     """The appliances, then the sensors. `liked` are the tastes, traits and hobbies of the people.
 
     `needed` are kinds that the home must have. `together` are kinds that stand in one room, and the types of such rooms (all

@@ -20,9 +20,13 @@ from envs.personalhome.generate.profiles import used_for
 from envs.personalhome.household import Fact, Member
 
 READINGS = {  # quantity -> the attribute and the unit of the sensor that measures it
-    "temperature": ("temperature", "celsius"), "humidity": ("humidity", "percentage"), "dust": ("dust", "micrograms"),
-    "brightness": ("illuminance", "lux"), "sound": ("loudness", "decibel"), "power": ("watts", "watt"),
-}  # fmt: skip
+    "temperature": ("temperature", "celsius"),
+    "humidity": ("humidity", "percentage"),
+    "dust": ("dust", "micrograms"),
+    "brightness": ("illuminance", "lux"),
+    "sound": ("loudness", "decibel"),
+    "power": ("watts", "watt"),
+}
 USUAL = ("temperature", "humidity", "sound", "power")  # what is measured without a reason
 AWAKE = (7, 22)  # hours [from, to) of ordinary events
 LAST = 23 * 60 + 30  # minutes before now from which ordinary events are
@@ -31,9 +35,16 @@ TRIES = 30
 
 
 def sign_fact(
-    kind: str, what: str | None, room: str | None, who: Member, life: Life, states: Mapping[str, Values], *, by_sensor: bool,
+    kind: str,
+    what: str | None,
+    room: str | None,
+    who: Member,
+    life: Life,
+    states: Mapping[str, Values],
+    *,
+    by_sensor: bool,
     rng: random.Random,
-) -> Fact:  # fmt: skip
+) -> Fact:
     """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
     match kind:
         case "measured":

@@ -109,9 +109,14 @@ def cooked(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
     if key is None:
         return None
     fact = Fact(
-        kind="cooked", who=who.member_id, others=_others(life, who, rng), what=key, value=rng.randint(1, 6), unit="serving",
+        kind="cooked",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=key,
+        value=rng.randint(1, 6),
+        unit="serving",
         **_place(rng.choice(dishes[key])),
-    )  # fmt: skip
+    )
     return Draft(fact, priors().dishes[key].hours or priors().dinner)
 
 
@@ -182,9 +187,13 @@ def travelled(life: Life, rng: random.Random, like: Fact | None) -> Draft | None
     if what == "grandparents" and who.age(life.now.date()) > 40:
         return None
     fact = Fact(
-        kind="travelled", who=who.member_id, others=_others(life, who, rng), what=what,
-        value=rng.randint(*priors().trips[what]), unit="day",
-    )  # fmt: skip
+        kind="travelled",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=what,
+        value=rng.randint(*priors().trips[what]),
+        unit="day",
+    )
     return Draft(fact, (7, 11))
 
 

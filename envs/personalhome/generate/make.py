@@ -135,12 +135,16 @@ def _finish(
     data = home_to_json(home)
     cast = cast_of(members, data)
     household = Household(
-        household_id=household_id, language=recipe.language, occupancy_type=begun.scaffold.occupancy,
-        layout=words.say_layout(life.rooms), pets=begun.pets, home=data,
+        household_id=household_id,
+        language=recipe.language,
+        occupancy_type=begun.scaffold.occupancy,
+        layout=words.say_layout(life.rooms),
+        pets=begun.pets,
+        home=data,
         members=tuple(with_texts(member, cast, words, half, rng) for member in members),
         memories=tuple(memory_of(told, cast, words, half, rng) for told in memories),
         context=_context(events, scenes, begun, states, cast, words, recipe, rng),
-    )  # fmt: skip
+    )
     broken = [*problems(household, home)]
     dropped.update(broken)
     return None if broken else household
@@ -172,9 +176,15 @@ def _equipment(members: Sequence[Member], begun: Begun, words: Words, rng: rando
 
 
 def _context(
-    events: Sequence[Told], scenes: Sequence[Scene], begun: Begun, states: dict[str, Values], cast: Cast, words: Words,
-    recipe: HouseholdRecipe, rng: random.Random,
-) -> Context:  # fmt: skip
+    events: Sequence[Told],
+    scenes: Sequence[Scene],
+    begun: Begun,
+    states: dict[str, Values],
+    cast: Cast,
+    words: Words,
+    recipe: HouseholdRecipe,
+    rng: random.Random,
+) -> Context:
     keys = tuple(scene.situation.key for scene in scenes)
     return Context(
         events=tuple(_event(told, cast, words, recipe, rng) for told in events),
@@ -186,6 +196,9 @@ def _context(
 def _event(told: Told, cast: Cast, words: Words, recipe: HouseholdRecipe, rng: random.Random) -> Event:
     fact = told.fact
     return Event(
-        time=told.time, description=words.say(fact, cast, rng, recipe.lexicon), fact=fact,
-        sensors=(fact.sensor,) if fact.sensor else (), appliances=(fact.appliance,) if fact.appliance else (),
-    )  # fmt: skip
+        time=told.time,
+        description=words.say(fact, cast, rng, recipe.lexicon),
+        fact=fact,
+        sensors=(fact.sensor,) if fact.sensor else (),
+        appliances=(fact.appliance,) if fact.appliance else (),
+    )

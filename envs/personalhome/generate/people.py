@@ -38,10 +38,17 @@ def make_members(
         names.append(rng.choice([name for name in words.people[person.gender].of(half) if name not in names]))
         occupation, hobbies = _occupation(person.age, rng), _hobbies(person.age, rng)
         member = Member(
-            member_id=f"{household_id}_{number}", name=names[-1], role=person.role, gender=person.gender,
-            birthday=_birthday(person.age, today, rng), occupation=occupation, hobbies=hobbies, lifestyle="", preference="",
+            member_id=f"{household_id}_{number}",
+            name=names[-1],
+            role=person.role,
+            gender=person.gender,
+            birthday=_birthday(person.age, today, rng),
+            occupation=occupation,
+            hobbies=hobbies,
+            lifestyle="",
+            preference="",
             persona=_persona(names[-1], character, occupation, hobbies, words, half, rng),
-        )  # fmt: skip
+        )
         seed = matching(seeds, person.age, person.gender, rng)
         members.append(member if seed is None else seed.given_to(member))
     return tuple(members)

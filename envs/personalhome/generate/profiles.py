@@ -62,10 +62,13 @@ def _taste(kind: str, usual: UsualTaste, rooms: Sequence[Room], rng: random.Rand
         high = low + rng.randint(*usual.width)
     suiting = [room.id for room in rooms if room.type in usual.rooms]
     return Taste(
-        kind=kind, what=rng.choice(vocabulary().keys(group)) if group else None, low=low, high=high,
+        kind=kind,
+        what=rng.choice(vocabulary().keys(group)) if group else None,
+        low=low,
+        high=high,
         hours=(rng.randint(*usual.begin), rng.randint(*usual.end)) if usual.begin and usual.end else None,
         room=rng.choice(suiting) if suiting and (usual.always_room or rng.random() < 0.4) else None,
-    )  # fmt: skip
+    )
 
 
 # Habits

@@ -72,8 +72,12 @@ def setting_facts(play: Play, looks: Looks) -> Iterator[SceneFact]:
     rows += [(id, "finish", looks.finishes[id]) for id in cast.appliances if cast.places[id] in cast.rooms]
     rows += [(id, "colour", colour) for id, colour in looks.colours.items()]
     rows += [(id, key, value) for id, worn in looks.clothes.items() if id in seen for key, value in worn.items()]
-    rows += [(id, key, value) for id, coat in looks.coats.items() if id in seen
-             for key, value in (("animal", cast.pets[id]), ("coat", coat))]  # fmt: skip
+    rows += [
+        (id, key, value)
+        for id, coat in looks.coats.items()
+        if id in seen
+        for key, value in (("animal", cast.pets[id]), ("coat", coat))
+    ]
     rows += [(id, key, value) for (id, key), value in play.first.items() if id in seen or id not in looks_of(looks)]
     for owner, attribute, value in rows:
         first = next((one.time for one in play.changes if (one.owner, one.attribute) == (owner, attribute)), play.length)

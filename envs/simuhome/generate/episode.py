@@ -97,14 +97,16 @@ def _episode(query_type: str, case: str, seed: int, draft: EpisodeDraft, rng: Ra
         "num_rooms": len(draft.config.rooms),
         "num_devices": sum(len(room.devices) for room in draft.config.rooms.values()),
     }
-    return EpisodeFile.model_validate({
-        "meta": {"seed": seed, "query_type": query_type, "case": case, **counts, **draft.meta},
-        "query": draft.query[0].upper() + draft.query[1:],
-        "user_location": rng.choice(sorted(draft.config.rooms)),
-        "temporal_conflict": draft.conflict,
-        "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
-        "initial_home_config": draft.config,
-    })  # fmt: skip
+    return EpisodeFile.model_validate(
+        {
+            "meta": {"seed": seed, "query_type": query_type, "case": case, **counts, **draft.meta},
+            "query": draft.query[0].upper() + draft.query[1:],
+            "user_location": rng.choice(sorted(draft.config.rooms)),
+            "temporal_conflict": draft.conflict,
+            "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
+            "initial_home_config": draft.config,
+        }
+    )
 
 
 def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
@@ -323,5 +325,10 @@ def _together(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Ep
 
 
 MAKERS: dict[str, Callable[[Random, HomeConfig, Home, bool], EpisodeDraft]] = {
-    "qt1": _perceive, "qt2": _complain, "qt3": _command, "qt4-1": _later, "qt4-2": _after, "qt4-3": _together,
-}  # fmt: skip
+    "qt1": _perceive,
+    "qt2": _complain,
+    "qt3": _command,
+    "qt4-1": _later,
+    "qt4-2": _after,
+    "qt4-3": _together,
+}

@@ -83,9 +83,13 @@ class AgentFlow(ConfigFlow, domain=DOMAIN):
         return await self._added("hassio_confirm", vol.Schema({}), user_input, data)
 
     async def _added(
-        self, step: str, form: vol.Schema, given: dict[str, Any] | None, data: dict[str, Any] | None,
+        self,
+        step: str,
+        form: vol.Schema,
+        given: dict[str, Any] | None,
+        data: dict[str, Any] | None,
         entry: ConfigEntry | None = None,
-    ) -> ConfigFlowResult:  # fmt: skip
+    ) -> ConfigFlowResult:
         """The form of a step, until an agent answers at the address; then its entry, new or updated."""
         errors: dict[str, str] = {}
         if data is not None:

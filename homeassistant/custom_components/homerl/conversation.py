@@ -26,9 +26,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TIMERS = {
-    intent.INTENT_START_TIMER, intent.INTENT_CANCEL_TIMER, intent.INTENT_CANCEL_ALL_TIMERS, intent.INTENT_INCREASE_TIMER,
-    intent.INTENT_DECREASE_TIMER, intent.INTENT_PAUSE_TIMER, intent.INTENT_UNPAUSE_TIMER, intent.INTENT_TIMER_STATUS,
-}  # fmt: skip
+    intent.INTENT_START_TIMER,
+    intent.INTENT_CANCEL_TIMER,
+    intent.INTENT_CANCEL_ALL_TIMERS,
+    intent.INTENT_INCREASE_TIMER,
+    intent.INTENT_DECREASE_TIMER,
+    intent.INTENT_PAUSE_TIMER,
+    intent.INTENT_UNPAUSE_TIMER,
+    intent.INTENT_TIMER_STATUS,
+}
 
 
 async def async_setup_entry(

@@ -23,9 +23,11 @@ class AgentEntity(Entity):
         self.agent, self.entry = entry.runtime_data, entry
         self._attr_unique_id = f"{entry.entry_id}_{key}"
         self._attr_device_info = DeviceInfo(
-            identifiers={(DOMAIN, entry.entry_id)}, name=entry.title, manufacturer="homerl",
+            identifiers={(DOMAIN, entry.entry_id)},
+            name=entry.title,
+            manufacturer="homerl",
             entry_type=DeviceEntryType.SERVICE,
-        )  # fmt: skip
+        )
 
 
 def care_of(options: Mapping[str, Any]) -> dict[str, Any]:

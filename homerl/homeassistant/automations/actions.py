@@ -79,10 +79,17 @@ class Writer:
 
     def _of(self, form: str) -> Callable[[Mapping[str, Any]], list[Step] | None]:
         named: dict[str, Callable[[Mapping[str, Any]], list[Step] | None]] = {
-            "choose": self._choose, "if": self._if, "repeat": self._repeat, "delay": self._delay,
-            "wait_template": self._wait_template, "wait_for_trigger": self._wait_for_trigger, "parallel": self._parallel,
-            "sequence": self._sequence, "stop": self._stop, "variables": self._variables,
-        }  # fmt: skip
+            "choose": self._choose,
+            "if": self._if,
+            "repeat": self._repeat,
+            "delay": self._delay,
+            "wait_template": self._wait_template,
+            "wait_for_trigger": self._wait_for_trigger,
+            "parallel": self._parallel,
+            "sequence": self._sequence,
+            "stop": self._stop,
+            "variables": self._variables,
+        }
         return named[form]
 
     def _branch(self, texts: Any) -> list[Step]:
@@ -157,8 +164,11 @@ class Writer:
         if isinstance(told, str) and "{" in told:
             seconds: Any = self._seconds(self.scope.value(told), 1)
         elif isinstance(told, Mapping) and any(isinstance(one, str) and "{" in one for one in told.values()):
-            parts = [self._seconds(self.scope.value(str(one)) if isinstance(one, str) else one, UNITS[key])
-                     for key, one in told.items() if key in UNITS]  # fmt: skip
+            parts = [
+                self._seconds(self.scope.value(str(one)) if isinstance(one, str) else one, UNITS[key])
+                for key, one in told.items()
+                if key in UNITS
+            ]
             seconds = " + ".join(f"({part})" for part in parts) if any(isinstance(one, str) for one in parts) else sum(parts)
         else:
             seconds = duration(told)

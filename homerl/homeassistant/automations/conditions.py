@@ -207,6 +207,12 @@ def _device(scope: Scope, text: Mapping[str, Any]) -> str | bool:
 
 KINDS: dict[str, Callable[[Scope, Mapping[str, Any]], str | bool]] = {
     **{kind: _joining(kind) for kind in ("and", "or", "not")},
-    "state": _state, "numeric_state": _number, "time": _time, "sun": _sun, "template": _template, "trigger": _triggered,
-    "zone": _zone, "device": _device,
-}  # fmt: skip
+    "state": _state,
+    "numeric_state": _number,
+    "time": _time,
+    "sun": _sun,
+    "template": _template,
+    "trigger": _triggered,
+    "zone": _zone,
+    "device": _device,
+}

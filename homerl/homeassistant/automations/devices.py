@@ -22,15 +22,22 @@ STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is r
     "person": {},
 }
 ATTRIBUTES = {  # by domain and type: the attribute whose number is compared
-    ("cover", "position"): "current_position", ("cover", "tilt_position"): "current_tilt_position",
+    ("cover", "position"): "current_position",
+    ("cover", "tilt_position"): "current_tilt_position",
     ("climate", "current_temperature_changed"): "current_temperature",
     ("climate", "current_humidity_changed"): "current_humidity",
-    ("humidifier", "target_humidity_changed"): "humidity", ("humidifier", "current_humidity_changed"): "current_humidity",
-}  # fmt: skip
+    ("humidifier", "target_humidity_changed"): "humidity",
+    ("humidifier", "current_humidity_changed"): "current_humidity",
+}
 SERVICES = {  # by domain and type, where the service has another name
     "cover": {
-        "open": "open_cover", "close": "close_cover", "stop": "stop_cover", "set_position": "set_cover_position",
-        "open_tilt": "open_cover_tilt", "close_tilt": "close_cover_tilt", "set_tilt_position": "set_cover_tilt_position",
+        "open": "open_cover",
+        "close": "close_cover",
+        "stop": "stop_cover",
+        "set_position": "set_cover_position",
+        "open_tilt": "open_cover_tilt",
+        "close_tilt": "close_cover_tilt",
+        "set_tilt_position": "set_cover_tilt_position",
     },
     "vacuum": {"clean": "start", "dock": "return_to_base"},
     "lawn_mower": {"mow": "start_mowing", "dock": "dock", "pause": "pause"},
@@ -38,7 +45,7 @@ SERVICES = {  # by domain and type, where the service has another name
         one: f"alarm_{one}" for one in ("arm_away", "arm_home", "arm_night", "arm_vacation", "disarm", "trigger")
     },
     "light": {"brightness_increase": "turn_on", "brightness_decrease": "turn_on", "flash": "turn_on"},
-}  # fmt: skip
+}
 STEPS = {"brightness_increase": {"brightness_step_pct": 10}, "brightness_decrease": {"brightness_step_pct": -10}}
 OURS = frozenset("device_id domain type entity_id subtype platform trigger condition id for".split())  # no data of a service
 

@@ -184,11 +184,15 @@ def read_automation(home: Home, entity: str, text: Any) -> Taken:
     runs = _runs(entity, text, any(waits(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
     rules = tuple(
         Hidden(
-            id=entity if len(found) == 1 else f"{entity}.{number}", conditions=trigger.conditions, hold=trigger.hold,
-            given=(*trigger.given, *given), actions=tuple(steps), runs=runs,
+            id=entity if len(found) == 1 else f"{entity}.{number}",
+            conditions=trigger.conditions,
+            hold=trigger.hold,
+            given=(*trigger.given, *given),
+            actions=tuple(steps),
+            runs=runs,
         )
         for number, (trigger, given, steps) in enumerate(found, 1)
-    )  # fmt: skip
+    )
     return Taken(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
 
 

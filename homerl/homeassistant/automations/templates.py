@@ -33,13 +33,20 @@ SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PARTS = {  # of `now()`
-    "hour": "clock.time // 3600", "minute": "clock.time // 60 % 60", "second": "clock.time % 60", "day": "clock.day",
+    "hour": "clock.time // 3600",
+    "minute": "clock.time // 60 % 60",
+    "second": "clock.time % 60",
+    "day": "clock.day",
     "month": "clock.month",
-}  # fmt: skip
+}
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
     "%": operator.mod,
-}  # fmt: skip
+}
 MINUTE = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
 
@@ -59,8 +66,11 @@ def is_plain(text: str) -> bool:
     except (TemplateError, RecursionError):
         return False
     found = list(_nodes(tree))
-    texts = [one.data if isinstance(one, nodes.TemplateData) else one.value for one in found
-             if isinstance(one, (nodes.TemplateData, nodes.Const))]  # fmt: skip
+    texts = [
+        one.data if isinstance(one, nodes.TemplateData) else one.value
+        for one in found
+        if isinstance(one, (nodes.TemplateData, nodes.Const))
+    ]
     return all(isinstance(one, SAID) for one in found) and all(
         PLAIN.fullmatch(one.strip()) for one in texts if isinstance(one, str)
     )
@@ -349,10 +359,15 @@ class Reader:
     @staticmethod
     def _constants(left: Any, sign: str, right: Any) -> bool:
         compare: dict[str, Callable[[], bool]] = {
-            "==": lambda: left == right, "!=": lambda: left != right, "<": lambda: left < right, ">": lambda: left > right,
-            "<=": lambda: left <= right, ">=": lambda: left >= right, "in": lambda: left in right,
+            "==": lambda: left == right,
+            "!=": lambda: left != right,
+            "<": lambda: left < right,
+            ">": lambda: left > right,
+            "<=": lambda: left <= right,
+            ">=": lambda: left >= right,
+            "in": lambda: left in right,
             "not in": lambda: left not in right,
-        }  # fmt: skip
+        }
         try:
             return bool(compare[sign]())
         except TypeError:

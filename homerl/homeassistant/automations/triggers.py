@@ -231,6 +231,12 @@ def _zone(scope: Scope, text: Mapping[str, Any]) -> Iterator[Trigger]:
 
 
 KINDS: dict[str, Callable[[Scope, Mapping[str, Any]], Iterator[Trigger]]] = {
-    "state": _state, "numeric_state": _number, "time": _time, "time_pattern": _pattern, "sun": _sun, "template": _template,
-    "device": _device, "zone": _zone,
-}  # fmt: skip
+    "state": _state,
+    "numeric_state": _number,
+    "time": _time,
+    "time_pattern": _pattern,
+    "sun": _sun,
+    "template": _template,
+    "device": _device,
+    "zone": _zone,
+}

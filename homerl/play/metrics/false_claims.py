@@ -3,6 +3,10 @@
 from homerl.play.metrics.contract import Share, percent
 
 METRIC = Share(
-    "false_claims", "false claims", "The share of tasks in which the agent makes a false claim.",
-    percent, lambda played, world: world.false_claims(played), order=6,
-)  # fmt: skip
+    "false_claims",
+    "false claims",
+    "The share of tasks in which the agent makes a false claim.",
+    percent,
+    lambda played, world: world.false_claims(played),
+    order=6,
+)

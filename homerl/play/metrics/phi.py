@@ -3,6 +3,13 @@
 from homerl.play.metrics.contract import Mean, percent
 
 METRIC = Mean(
-    "phi", "Φ alone", "The share of tasks whose goals are all met, even if something else was changed too.",
-    percent, lambda played, world: played.progress == 1.0, order=1, column=True, newer=False, type=bool,
-)  # fmt: skip
+    "phi",
+    "Φ alone",
+    "The share of tasks whose goals are all met, even if something else was changed too.",
+    percent,
+    lambda played, world: played.progress == 1.0,
+    order=1,
+    column=True,
+    newer=False,
+    type=bool,
+)

@@ -3,6 +3,13 @@
 from homerl.play.metrics.contract import Mean, percent
 
 METRIC = Mean(
-    "progress", "progress", "The mean share of a task's goals that hold at the end.",
-    percent, lambda played, world: played.progress, order=2, newer=False, type=float, most=1,
-)  # fmt: skip
+    "progress",
+    "progress",
+    "The mean share of a task's goals that hold at the end.",
+    percent,
+    lambda played, world: played.progress,
+    order=2,
+    newer=False,
+    type=float,
+    most=1,
+)

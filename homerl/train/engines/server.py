@@ -62,9 +62,14 @@ class Server(Synced):
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None,
+        self,
+        tokenizer: Tokenizer,
+        max_tokens: int,
+        temperature: float,
+        settings: ServerKeys,
+        model: str | None = None,
         alone: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from homerl.llm.endpoint import Endpoint, Patience
 
         self.url = url = urls_of(settings.url)[0]
@@ -74,12 +79,19 @@ class Server(Synced):
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
         self.endpoint = Endpoint([f"{url}/v1"], model or policy_model_name(url), patience)
         self.options = {
-            "max_tokens": max_tokens, "temperature": temperature, "top_p": 1.0, "logprobs": 0,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "top_p": 1.0,
+            "logprobs": 0,
             "extra_body": {
-                "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "stop_token_ids": [tokenizer.eos_token_id],
-                "return_token_ids": True, "return_tokens_as_token_ids": True,
+                "top_k": 0,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "stop_token_ids": [tokenizer.eos_token_id],
+                "return_token_ids": True,
+                "return_tokens_as_token_ids": True,
             },
-        }  # fmt: skip
+        }
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew.

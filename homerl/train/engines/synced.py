@@ -159,9 +159,13 @@ class Synced:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_tokens: int, temperature: float, transfer: Mapping[str, Any],
+        self,
+        tokenizer: Tokenizer,
+        max_tokens: int,
+        temperature: float,
+        transfer: Mapping[str, Any],
         vllm: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.tokenizer, self.max_tokens, self.temperature, self.vllm = tokenizer, max_tokens, temperature, vllm
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
         self.generation: Any = None  # TRL's `VLLMGeneration`, once attached

@@ -95,9 +95,16 @@ class Colocated(Synced):
         from vllm import SamplingParams
 
         return SamplingParams(
-            temperature=self.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=self.max_tokens,
-            logprobs=0, stop_token_ids=[self.tokenizer.eos_token_id], detokenize=False,
-        )  # fmt: skip
+            temperature=self.temperature,
+            top_p=1.0,
+            top_k=0,
+            min_p=0.0,
+            repetition_penalty=1.0,
+            max_tokens=self.max_tokens,
+            logprobs=0,
+            stop_token_ids=[self.tokenizer.eos_token_id],
+            detokenize=False,
+        )
 
 
 class VLLM(SyncedKind):

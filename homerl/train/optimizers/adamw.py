@@ -21,9 +21,14 @@ class AdamW(Mastered, torch.optim.AdamW):
     """torch's AdamW, with 10 bytes of state for each bfloat16 weight: two float32 moments and a 16-bit residual."""
 
     def __init__(
-        self, params: ParamsT, lr: float, betas: tuple[float, float], eps: float = 1e-8, weight_decay: float = 0.0,
+        self,
+        params: ParamsT,
+        lr: float,
+        betas: tuple[float, float],
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
         fused: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
 
     def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:

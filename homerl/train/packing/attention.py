@@ -77,9 +77,17 @@ def segments_of(tree: Tree, device: Device, recomputed: bool = False) -> Segment
 
 
 def attend(
-    module: Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    scaling: float, segments: Segments, kernel: Kernel, sliding_window: int | None = None, **others: Any,
-) -> tuple[torch.Tensor, None]:  # fmt: skip
+    module: Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    segments: Segments,
+    kernel: Kernel,
+    sliding_window: int | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
     """The attention function that transformers calls; tensors of shape (1, heads, T, size).
 
     Raises `ValueError` for a layer whose attention is of another kind (`families.py` knows such models beforehand).
@@ -137,9 +145,15 @@ def by_torch(
 
 
 def by_flash(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float,
-    window: int | None = None, *, package: str,
-) -> torch.Tensor:  # fmt: skip
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    segments: Segments,
+    scale: float,
+    window: int | None = None,
+    *,
+    package: str,
+) -> torch.Tensor:
     """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
 

@@ -77,9 +77,11 @@ def row_of(
         at.append(place)
 
     inputs: dict[str, Any] = {
-        "input_ids": on_device(tree.ids, device)[None], "position_ids": on_device(tree.positions, device)[None],
-        "shift_labels": on_device(labels, device)[None], "fused_lm_head": True,
-    }  # fmt: skip
+        "input_ids": on_device(tree.ids, device)[None],
+        "position_ids": on_device(tree.positions, device)[None],
+        "shift_labels": on_device(labels, device)[None],
+        "fused_lm_head": True,
+    }
     if kernel is not None:
         inputs |= {"segments": segments_of(tree, device, recomputed), "kernel": kernel}
         inputs["attention_mask"] = torch.ones(
@@ -104,9 +106,11 @@ def padded(tree: Tree, step: int) -> Tree:
         return tree
     zeros = np.zeros(missing, dtype=np.int64)
     return replace(
-        tree, ids=np.concatenate([tree.ids, zeros]), positions=np.concatenate([tree.positions, zeros]),
+        tree,
+        ids=np.concatenate([tree.ids, zeros]),
+        positions=np.concatenate([tree.positions, zeros]),
         segments=(*tree.segments, Segment(size, size + missing, -1)),
-    )  # fmt: skip
+    )
 
 
 def scores(model: Module, row: Row) -> Scores:

@@ -31,9 +31,14 @@ IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
 
 @torch.no_grad()
 def refuse_mixing(
-    model: Module, sequences: Sequence[TokenSequence], kernel: Kernel, packed: Packed, accelerator: Accelerator, half: bool,
+    model: Module,
+    sequences: Sequence[TokenSequence],
+    kernel: Kernel,
+    packed: Packed,
+    accelerator: Accelerator,
+    half: bool,
     in_shards: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
 
     Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format. A rank whose

@@ -70,9 +70,15 @@ class PackedUpdates:
     """
 
     def __init__(
-        self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False, unpackable: str | None = None,
-        profiler: MemoryProfiler | None = None, compiled: CompiledLayers | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        accelerator: Accelerator,
+        budget: Budget,
+        attention: str,
+        half: bool = False,
+        unpackable: str | None = None,
+        profiler: MemoryProfiler | None = None,
+        compiled: CompiledLayers | None = None,
+    ) -> None:
         self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
         name, kernel = kernel_of(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
@@ -91,9 +97,12 @@ class PackedUpdates:
             self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {unpackable}")
 
     def train(
-        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective,
+        self,
+        model: Module,
+        sequences: Sequence[TokenSequence],
+        objective: Objective,
         before_exchange: Check = lambda loss: None,
-    ) -> LossAndSums:  # fmt: skip
+    ) -> LossAndSums:
         """Forward and backward all sequences; return the loss, and the sums that `objective` reports.
 
         `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
@@ -122,9 +131,11 @@ class PackedUpdates:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
         updates = max(1, self.updates)
         means = {
-            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": self.forwarded / updates,
-            "packing/passes": self.passes / updates, "packing/shared": self.trained / max(1, self.forwarded),
-        }  # fmt: skip
+            "packing/unique": self.unique / max(1, self.forwarded),
+            "packing/tokens": self.forwarded / updates,
+            "packing/passes": self.passes / updates,
+            "packing/shared": self.trained / max(1, self.forwarded),
+        }
         self.forwarded = self.unique = self.passes = self.updates = self.trained = 0
         return means
 

@@ -30,9 +30,12 @@ class HomePersona:
         blueprint = situation_of(self.episode).blueprint
         profile = blueprint.profile
         return words.role.format(
-            scene=blueprint.scene, name=profile.name, age=profile.age, health=profile.health,
+            scene=blueprint.scene,
+            name=profile.name,
+            age=profile.age,
+            health=profile.health,
             habits=words.comma.join(profile.habits),
-        )  # fmt: skip
+        )
 
     def notices(self, words: Manner) -> str:
         """The air and the lit lamps in the rooms of the person's devices."""

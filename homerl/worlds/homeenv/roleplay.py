@@ -129,10 +129,15 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, client: Structure
     made, told = imagined.blueprint, role_play_prompts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
-        language=manner(made.language).language, scene=made.scene, name=made.profile.name,
-        age=made.profile.age, health=made.profile.health, habits=", ".join(made.profile.habits), wishes=WISHES,
+        language=manner(made.language).language,
+        scene=made.scene,
+        name=made.profile.name,
+        age=made.profile.age,
+        health=made.profile.health,
+        habits=", ".join(made.profile.habits),
+        wishes=WISHES,
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
-    )  # fmt: skip
+    )
     for turn in range(limits.turns or max(1, turns_needed(made))):
         line = await client.ask(user, imagined.text, Line, made.seed + turn)
         if line.stop or not line.say.strip():
@@ -202,9 +207,15 @@ def blueprint_of_dialogue(imagined: Imagined, limits: EpisodeLimits) -> Blueprin
     conditions = tuple(f'device("{slots[i].owner}").{slots[i].path} == {end.values[i]!r}' for i in kept)
     said = [message["content"] for message in imagined.messages if message["role"] == "user"]
     intent = Intent(
-        id=1, family="role_play", subcategory="text", factors=Factors(), queries=tuple(dict.fromkeys(said)),
-        clarification=said[0], conditions=conditions, devices=tuple(dict.fromkeys(slots[i].owner for i in kept)),
-    )  # fmt: skip
+        id=1,
+        family="role_play",
+        subcategory="text",
+        factors=Factors(),
+        queries=tuple(dict.fromkeys(said)),
+        clarification=said[0],
+        conditions=conditions,
+        devices=tuple(dict.fromkeys(slots[i].owner for i in kept)),
+    )
     return imagined.blueprint.model_copy(update={"intents": (intent,), "memory": (), "history": (), "preserve": False})
 
 

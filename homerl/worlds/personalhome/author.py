@@ -88,10 +88,16 @@ def blueprint_of(
     subcategory = task.situations[0] if isinstance(task, Plans) else getattr(task, "difficulty", task.kind)
     intent = PersonalHomeIntent(family=task.kind, subcategory=subcategory, queries=(query,), clarification=query)
     return PersonalHomeBlueprint(
-        id=id, seed=seed, split=split, language=household.language, setting=recipe.setting, tools=recipe.tools,
-        household=household, task=task,
+        id=id,
+        seed=seed,
+        split=split,
+        language=household.language,
+        setting=recipe.setting,
+        tools=recipe.tools,
+        household=household,
+        task=task,
         intents=(intent,),
-    )  # fmt: skip
+    )
 
 
 def draw_task(
@@ -150,9 +156,13 @@ def grounding_task(
             evidence |= {*one.edit.reads} if one.changed else set()
             parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
     return Grounding(
-        family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
-        parts=tuple(parts), evidence=tuple(sorted(evidence)),
-    )  # fmt: skip
+        family=question.candidate.family,
+        difficulty=question.difficulty,
+        personal=wording.personal,
+        question=text,
+        parts=tuple(parts),
+        evidence=tuple(sorted(evidence)),
+    )
 
 
 def choice_task(question: Question, text: str, wording: Wording, rng: random.Random) -> Choice | None:
@@ -163,9 +173,14 @@ def choice_task(question: Question, text: str, wording: Wording, rng: random.Ran
     right = wording.answers(question.candidate.answer, question.answer)[0]
     choices = rng.sample([right, *wrong], 5)
     return Choice(
-        family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
-        choices=tuple(choices), right=LETTERS[choices.index(right)], evidence=question.evidence,
-    )  # fmt: skip
+        family=question.candidate.family,
+        difficulty=question.difficulty,
+        personal=wording.personal,
+        question=text,
+        choices=tuple(choices),
+        right=LETTERS[choices.index(right)],
+        evidence=question.evidence,
+    )
 
 
 def features_task(household: Household, rng: random.Random) -> Features | None:

@@ -24,9 +24,13 @@ from homerl.worlds.personalhome.prompts import all_of
 
 ALL = 50  # memories, the most that one search gives
 SCENE = (  # tools that tell all they know of a video without arguments
-    "get_scene_summary", "extract_captions", "get_audio_events", "get_layout_zones", "get_landmarks_in_house",
+    "get_scene_summary",
+    "extract_captions",
+    "get_audio_events",
+    "get_layout_zones",
+    "get_landmarks_in_house",
     "get_object_information",
-)  # fmt: skip
+)
 
 
 class Constant:

@@ -191,12 +191,15 @@ def told_for_past(household: Household, life: Life) -> str:
 def _person(member: Member, household: Household) -> dict[str, Any]:
     words = words_for(household.language)
     return {
-        "member_id": member.member_id, "name": member.name, "role": words.word("roles", member.role),
-        "age": member.age(household.now.date()), "gender": words.word("genders", member.gender),
+        "member_id": member.member_id,
+        "name": member.name,
+        "role": words.word("roles", member.role),
+        "age": member.age(household.now.date()),
+        "gender": words.word("genders", member.gender),
         "occupation": words.word("occupations", member.occupation),
         "traits": [words.word("traits", trait) for trait in member.traits],
         "major_events": [event.description for event in member.major_events],
-    }  # fmt: skip
+    }
 
 
 def _home(life: Life) -> dict[str, Any]:

@@ -22,8 +22,14 @@ WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  
 CUTS = tuple(range(1, 11))  # k of MAP@k
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
 
-ERRORS = ("EXECUTION_ERROR", "MISSING_ARGUMENTS", "UNEXPECTED_ARGUMENTS", "INVALID_TOOL_NAME", "UPSTREAM_FORMAT_ERROR",
-          "EMPTY_OUTPUT")  # fmt: skip
+ERRORS = (
+    "EXECUTION_ERROR",
+    "MISSING_ARGUMENTS",
+    "UNEXPECTED_ARGUMENTS",
+    "INVALID_TOOL_NAME",
+    "UPSTREAM_FORMAT_ERROR",
+    "EMPTY_OUTPUT",
+)
 ERROR_OF_RULE = {
     "unknown_tool": "INVALID_TOOL_NAME",
     "missing_argument": "MISSING_ARGUMENTS",

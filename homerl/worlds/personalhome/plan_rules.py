@@ -184,19 +184,22 @@ def _silent(value: Any, taste: Taste) -> bool:
 KEEPING: Mapping[str, tuple[Keeping, ...]] = {
     "room_temperature": (Keeping(("thermostat", "air_conditioner"), "target_temperature", _within),),
     "quiet_hours": (
-        Keeping(("speaker",), "last_notification", _silent), Keeping(("robot-vacuum-mop",), "cleaning", _silent),
-        Keeping(("tv",), "playing", _silent), Keeping(("robot-lawn-mower",), "mowing", _silent),
+        Keeping(("speaker",), "last_notification", _silent),
+        Keeping(("robot-vacuum-mop",), "cleaning", _silent),
+        Keeping(("tv",), "playing", _silent),
+        Keeping(("robot-lawn-mower",), "mowing", _silent),
     ),
     "no_camera": (Keeping(("security-camera",), "privacy", lambda value, taste: bool(value)),),
     "soft_light": (Keeping(("lighting",), "brightness", _within),),
     "bright_light": (Keeping(("lighting",), "brightness", lambda value, taste: value == 0 or _within(value, taste)),),
     "hot_shower": (Keeping(("shower",), "temperature", _within),),
     "firm_mattress": (
-        Keeping(("mattress",), "left_firmness", _within), Keeping(("mattress",), "right_firmness", _within),
+        Keeping(("mattress",), "left_firmness", _within),
+        Keeping(("mattress",), "right_firmness", _within),
     ),
     "strong_coffee": (Keeping(("coffee-maker",), "strength", lambda value, taste: value == "strong"),),
     "scent": (Keeping(("humidifier",), "aroma", lambda value, taste: value in ("none", taste.what)),),
-}  # fmt: skip
+}
 
 
 def broken(household: Household, start: Home, end: Home) -> list[Taste]:

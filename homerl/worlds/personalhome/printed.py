@@ -34,8 +34,11 @@ class Row(Model):
     def settings(self) -> dict[Setting, tuple[float, ...]]:
         """The settings that the row has figures of."""
         all_of: dict[Setting, tuple[float, ...]] = {
-            "sole": self.sole, "agentic": self.agentic, "before": self.before, "after": self.after,
-        }  # fmt: skip
+            "sole": self.sole,
+            "agentic": self.agentic,
+            "before": self.before,
+            "after": self.after,
+        }
         return {setting: figures for setting, figures in all_of.items() if figures}
 
 

@@ -31,9 +31,13 @@ def program_for(household: Household, key: str) -> dict[str, Any]:
     calls = reference_calls(situation, HouseholdState(household).home, room_of(household, situation))
     steps = [
         {
-            "step_id": str(number), "appliance": did, "feature": step.feature, "category": [situation.category],
-            "args": dict(step.args), "rationale": key,
+            "step_id": str(number),
+            "appliance": did,
+            "feature": step.feature,
+            "category": [situation.category],
+            "args": dict(step.args),
+            "rationale": key,
         }
         for number, (did, step) in enumerate(calls, 1)
-    ]  # fmt: skip
+    ]
     return {"program_id": key, "steps": steps}

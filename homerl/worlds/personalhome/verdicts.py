@@ -77,6 +77,11 @@ def goals_in_words(blueprint: Mapping[str, Any]) -> list[str]:
     if kind == "features":
         first = ", ".join(task["ranking"][:3])
         return read + [f"{first} deviate by at most {left} ranks" for left in reversed(range(LAZY_RANKS))]
-    rules = ("no preference is broken", "the most urgent comes first", "steps go together", "each step has a reason",
-             "every step works")  # fmt: skip
+    rules = (
+        "no preference is broken",
+        "the most urgent comes first",
+        "steps go together",
+        "each step has a reason",
+        "every step works",
+    )
     return [*read, *(f"{key} is settled" for key in task["situations"]), *rules]

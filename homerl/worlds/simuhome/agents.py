@@ -233,8 +233,12 @@ def _unparsable(rest: list[Action], home: Home, rng: random.Random) -> Message:
 
 
 MISTAKES: tuple[Callable[[list[Action], Home, random.Random], Message], ...] = (
-    _other_device, _other_value, _left_out, _too_soon, _unparsable,
-)  # fmt: skip
+    _other_device,
+    _other_value,
+    _left_out,
+    _too_soon,
+    _unparsable,
+)
 
 
 class FixedAnswerAgent:

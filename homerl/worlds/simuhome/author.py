@@ -41,9 +41,14 @@ def make_blueprint(
 
 
 def make_group_blueprint(
-    recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
+    recipe: SimuHomeRecipe,
+    split: Literal["train", "heldout"],
+    query_type: str,
+    case: str,
+    id: str,
+    rng: random.Random,
     dropped: Counter[str],
-) -> SimuHomeBlueprint:  # fmt: skip
+) -> SimuHomeBlueprint:
     """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()
     for _ in range(MAX_EPISODES):

@@ -47,6 +47,8 @@ def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: 
     name = "finish" if step.action.lower() == "finish" else step.action
     call = tool_call(name, dict(step.arguments), "call_0")
     return Reply(
-        {"role": "assistant", "content": step.thought, "tool_calls": [call]}, None, tokens,
+        {"role": "assistant", "content": step.thought, "tool_calls": [call]},
+        None,
+        tokens,
         prompt_tokens=prompt_tokens,
-    )  # fmt: skip
+    )

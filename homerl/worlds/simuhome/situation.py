@@ -99,9 +99,17 @@ class SimuHomeSituation(Situation):
     def fork(self) -> SimuHomeSituation:
         """An independent copy."""
         return SimuHomeSituation(
-            self.blueprint, self.file, self.world.fork(), self.start, self.required, self.failures, self.polls.copy(),
-            self.broken_rule, self._answered, self._side_effects,
-        )  # fmt: skip
+            self.blueprint,
+            self.file,
+            self.world.fork(),
+            self.start,
+            self.required,
+            self.failures,
+            self.polls.copy(),
+            self.broken_rule,
+            self._answered,
+            self._side_effects,
+        )
 
     @property
     def home(self) -> Home:

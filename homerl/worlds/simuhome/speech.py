@@ -255,8 +255,13 @@ def _with_conflict(text: str, episode: EpisodeFile, speaker: SimuHomeSpeaker) ->
 
 
 REQUESTS: dict[str, Callable[[EpisodeFile, SimuHomeSpeaker], str]] = {
-    "qt1": _perceive, "qt2": _complain, "qt3": _command, "qt4-1": _later, "qt4-2": _after, "qt4-3": _together,
-}  # fmt: skip
+    "qt1": _perceive,
+    "qt2": _complain,
+    "qt3": _command,
+    "qt4-1": _later,
+    "qt4-2": _after,
+    "qt4-3": _together,
+}
 
 
 def request_wordings(episode: EpisodeFile, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:

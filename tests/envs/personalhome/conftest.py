@@ -50,13 +50,21 @@ NAMES = {"speaker": "wall speaker"}  # what texts call a device, where it is not
 STATES = {
     "oven": {"power": "off", "temperature": 180, "probe": 20.0, "days": [], "idle_seconds": 60},
     "speaker": {
-        "volume": 30, "last_notification": "", "notified_room": "here", "last_instruction": "play_music", "instructions": 3,
-        "calibrated_for": "none", "profile": "standard", "devices_found": 0, "devices_near": 2, "last_query": "",
+        "volume": 30,
+        "last_notification": "",
+        "notified_room": "here",
+        "last_instruction": "play_music",
+        "instructions": 3,
+        "calibrated_for": "none",
+        "profile": "standard",
+        "devices_found": 0,
+        "devices_near": 2,
+        "last_query": "",
         "microphone_muted": False,
     },
     "hall_motion": {"motion": True, "illuminance": 120.0, "battery": 90},
     "kitchen_leak": {"leak": False, "battery": 40},
-}  # fmt: skip
+}
 AIR = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}
 MEMBERS = [
     {
@@ -114,11 +122,16 @@ def small_household() -> Household:
     }
     return Household.model_validate(
         {
-            "household_id": "h1", "occupancy_type": "family", "layout": "A flat with a kitchen and a hall.",
-            "pets": [{"name": "Milo", "animal": "cat", "age": 4}], "members": MEMBERS, "home": home(), "memories": memories,
+            "household_id": "h1",
+            "occupancy_type": "family",
+            "layout": "A flat with a kitchen and a hall.",
+            "pets": [{"name": "Milo", "animal": "cat", "age": 4}],
+            "members": MEMBERS,
+            "home": home(),
+            "memories": memories,
             "context": {"events": events, "weather": weather},
         }
-    )  # fmt: skip
+    )
 
 
 def printed(code: str) -> set[str]:

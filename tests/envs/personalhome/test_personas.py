@@ -13,11 +13,16 @@ from envs.personalhome.generate import HouseholdRecipe, make_household, personas
 from envs.personalhome.generate.personas import load_personas
 
 ROWS = [
-    {"persona": f"Mary Ann Stone, a keeper of {kind}, sings. Mary is calm.", "age": age, "sex": sex,
-     "occupation": "bee_keeper", "hobbies_and_interests_list": "['bees', \"singer's circle\"]"}
+    {
+        "persona": f"Mary Ann Stone, a keeper of {kind}, sings. Mary is calm.",
+        "age": age,
+        "sex": sex,
+        "occupation": "bee_keeper",
+        "hobbies_and_interests_list": "['bees', \"singer's circle\"]",
+    }
     for kind, sex in (("bees", "Female"), ("wasps", "Male"))
     for age in range(15, 100, 5)
-]  # fmt: skip
+]
 
 
 def written(path: Path, rows: list[Any]) -> str:

@@ -29,9 +29,13 @@ def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:
 def test_there_are_the_tools_of_the_paper() -> None:
     assert all(tool.description.endswith(".") for tool in TOOLS.values())
     assert {tool.name for tool in TOOLS.values() if tool.in_plans} == {
-        "update_user_information", "update_memories", "update_sensor_status", "update_appliance_status",
-        "update_pet_information", "create_routine",
-    }  # fmt: skip
+        "update_user_information",
+        "update_memories",
+        "update_sensor_status",
+        "update_appliance_status",
+        "update_pet_information",
+        "create_routine",
+    }
 
 
 # Profile
@@ -40,9 +44,14 @@ def test_there_are_the_tools_of_the_paper() -> None:
 def test_the_profile_shows_the_household_and_its_pets(state: HouseholdState) -> None:
     profile = call(state, "get_household_profile", {})
     assert profile == {
-        "household_id": "h1", "household_size": 2, "occupancy_type": "family", "layout": "A flat with a kitchen and a hall.",
-        "pets": [{"name": "Milo", "animal": "cat", "age": 4}], "member_ids": ["h1_1", "h1_2"], "time": "2026-03-14T08:30",
-    }  # fmt: skip
+        "household_id": "h1",
+        "household_size": 2,
+        "occupancy_type": "family",
+        "layout": "A flat with a kitchen and a hall.",
+        "pets": [{"name": "Milo", "animal": "cat", "age": 4}],
+        "member_ids": ["h1_1", "h1_2"],
+        "time": "2026-03-14T08:30",
+    }
     assert state.shown == ("profile", "pet:Milo")
 
 
@@ -169,8 +178,12 @@ def test_features_have_titles_in_the_language_of_the_household(household: Househ
 
 
 def test_what_asks_the_assistant_has_a_question_and_a_result() -> None:
-    asking = [(spec.service_index[method].service, ASKED[method]) for spec in kinds().values() for method in ASKED
-              if method in spec.service_index]  # fmt: skip
+    asking = [
+        (spec.service_index[method].service, ASKED[method])
+        for spec in kinds().values()
+        for method in ASKED
+        if method in spec.service_index
+    ]
     assert len(asking) == 2
     for service, question in asking:
         assert question in [one.name for one in service.arguments if one.required] and isinstance(service.returns, dict)

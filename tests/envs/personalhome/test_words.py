@@ -31,10 +31,16 @@ def sample(kind: str, home: Household) -> Fact:
     who, other = f"{home.household_id}_1", home.members[-1].member_id
     device = home.home["devices"][0]
     known = {
-        "who": who, "others": (other,) if other != who else (), "pet": home.pets[0].name, "appliance": device["did"],
-        "sensor": home.home["devices"][-1]["did"], "room": device["room"], "value": 21.5, "unit": "celsius",
+        "who": who,
+        "others": (other,) if other != who else (),
+        "pet": home.pets[0].name,
+        "appliance": device["did"],
+        "sensor": home.home["devices"][-1]["did"],
+        "room": device["room"],
+        "value": 21.5,
+        "unit": "celsius",
         "what": vocabulary().keys(shape.what)[0] if shape.what else None,
-    }  # fmt: skip
+    }
     return Fact(kind=kind, **{field: known[field] for field in shape.fields})
 
 

@@ -49,12 +49,14 @@ def test_the_reference_passes_and_doing_nothing_fails(path, strict):
 
 def episode_of(query_type, goals, devices, **state):
     rooms = {"room": {"state": state, "devices": devices}}
-    return EpisodeFile.model_validate({
-        "meta": {"query_type": query_type, "case": "feasible"},
-        "query": "?",
-        "eval": {"goals": goals},
-        "initial_home_config": {"base_time": BASE_TIME, "rooms": rooms},
-    })  # fmt: skip
+    return EpisodeFile.model_validate(
+        {
+            "meta": {"query_type": query_type, "case": "feasible"},
+            "query": "?",
+            "eval": {"goals": goals},
+            "initial_home_config": {"base_time": BASE_TIME, "rooms": rooms},
+        }
+    )
 
 
 LAMP = {"device_id": "lamp", "device_type": "on_off_light"}
@@ -164,9 +166,17 @@ def test_a_room_variable_must_differ_from_the_untouched_home():
     goal = {"room_id": "room", "room_state": "illuminance", "direction": "increase"}
     episode = episode_of("qt2", [goal], [LAMP], illuminance=300)
     home = load.start_home(episode.initial_home_config)
-    tools.call_tool(home, "execute_command", {
-        "device_id": "lamp", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On", "args": {},
-    })  # fmt: skip
+    tools.call_tool(
+        home,
+        "execute_command",
+        {
+            "device_id": "lamp",
+            "endpoint_id": 1,
+            "cluster_id": "OnOff",
+            "command_id": "On",
+            "args": {},
+        },
+    )
     assert evaluate.goals_hold(episode, home) == (False,), "no pass has gone by"
     assert evaluate.goals_hold(episode, evaluate.final_state(home)) == (True,)
 
@@ -186,10 +196,16 @@ def test_looking_at_events_is_looking_at_every_tick(seed, monkeypatch):
     vacuum = {"device_id": "rvc", "device_type": "rvc", "attributes": robot}
     docked = {
         **lamp_at(rng.randint(100, 900), 300),
-        "targets": [{"room_id": "room", "device_id": "rvc", "asserts": [
-            {"attribute": "1.RVCOperationalState.OperationalState", "value": 0},
-        ]}],
-    }  # fmt: skip
+        "targets": [
+            {
+                "room_id": "room",
+                "device_id": "rvc",
+                "asserts": [
+                    {"attribute": "1.RVCOperationalState.OperationalState", "value": 0},
+                ],
+            }
+        ],
+    }
     goals = [lamp_at(rng.randint(100, 1500), rng.choice((0, 300)), rng.random() < 0.5) for _ in range(3)]
     episode = episode_of("qt4-1", [*goals, docked], [LAMP, vacuum])
     home = load.start_home(episode.initial_home_config)

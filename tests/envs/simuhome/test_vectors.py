@@ -25,8 +25,15 @@ def pump(heating):
     return "heat_pump", {"4.Thermostat.SystemMode": 4, "4.Thermostat.OccupiedHeatingSetpoint": heating}
 
 
-COOLED = (2599.9950000999997, 2599.9900002999975, 2599.950005499669, 2599.5005046668507, 2597.017958214899,
-          2571.7304085022874, 2471.6897540808245)  # fmt: skip
+COOLED = (
+    2599.9950000999997,
+    2599.9900002999975,
+    2599.950005499669,
+    2599.5005046668507,
+    2597.017958214899,
+    2571.7304085022874,
+    2471.6897540808245,
+)
 AIR = {
     "T1": ("temperature", [ac(100, Cooling=2000)], {}, COOLED),
     "T2": ("temperature", [ac(50, Cooling=2000), blowing("fan", 80)], {},
@@ -270,8 +277,10 @@ def test_tv_channels():
     hand.do("OnOff", "On")
     answers = [hand.do("Channel", "ChangeChannel", match=match) for match in ("MBC", "4.0", "zzz")]
     assert [answer if answer == 400 else answer["Data"] for answer in answers] == [
-        "Changed to MBC (Channel 3.0)", "Changed to SBS (Channel 4.0)", 400,
-    ]  # fmt: skip
+        "Changed to MBC (Channel 3.0)",
+        "Changed to SBS (Channel 4.0)",
+        400,
+    ]
     hand.do("Channel", "ChangeChannelByNumber", major_number=5)
     assert hand.do("Channel", "SkipChannel", count=2) == "Skipped to channel: KBS2"
     plain = json.loads(

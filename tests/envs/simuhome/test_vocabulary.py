@@ -41,20 +41,23 @@ def test_devices_add_matters_attributes_alone(name):
         assert attribute.startswith("#") or plain(attribute) in known, key
 
 
-@pytest.mark.parametrize(("name", "cluster", "theirs"), [
-    ("FanMode", "FanControl", "FanModeEnum"),
-    ("FanModeSequence", "FanControl", "FanModeSequenceEnum"),
-    ("OperationalStateEnum", "OperationalState", "OperationalStateEnum"),
-    ("PlaybackStateEnum", "MediaPlayback", "PlaybackStateEnum"),
-    ("SystemMode", "Thermostat", "SystemModeEnum"),
-    ("ControlSequenceOfOperationEnum", "Thermostat", "ControlSequenceOfOperationEnum"),
-    ("PowerSourceStatusEnum", "PowerSource", "PowerSourceStatusEnum"),
-    ("PowerModeEnum", "ElectricalPowerMeasurement", "PowerModeEnum"),
-    ("ESATypeEnum", "DeviceEnergyManagement", "ESATypeEnum"),
-    ("ESAStateEnum", "DeviceEnergyManagement", "ESAStateEnum"),
-    ("WindowCoveringType", "WindowCovering", "Type"),
-    ("EndProductType", "WindowCovering", "EndProductType"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "cluster", "theirs"),
+    [
+        ("FanMode", "FanControl", "FanModeEnum"),
+        ("FanModeSequence", "FanControl", "FanModeSequenceEnum"),
+        ("OperationalStateEnum", "OperationalState", "OperationalStateEnum"),
+        ("PlaybackStateEnum", "MediaPlayback", "PlaybackStateEnum"),
+        ("SystemMode", "Thermostat", "SystemModeEnum"),
+        ("ControlSequenceOfOperationEnum", "Thermostat", "ControlSequenceOfOperationEnum"),
+        ("PowerSourceStatusEnum", "PowerSource", "PowerSourceStatusEnum"),
+        ("PowerModeEnum", "ElectricalPowerMeasurement", "PowerModeEnum"),
+        ("ESATypeEnum", "DeviceEnergyManagement", "ESATypeEnum"),
+        ("ESAStateEnum", "DeviceEnergyManagement", "ESAStateEnum"),
+        ("WindowCoveringType", "WindowCovering", "Type"),
+        ("EndProductType", "WindowCovering", "EndProductType"),
+    ],
+)
 def test_enumerations_number_as_matter_does(name, cluster, theirs):
     known = {int(one) for one in getattr(matter(cluster).Enums, theirs)}
     assert {int(one) for one in enumerations()[name]} - known == set()

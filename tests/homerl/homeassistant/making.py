@@ -13,9 +13,17 @@ from tests.homerl.homeassistant.replay import listing
 def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> Entity:
     """An entity with little to say."""
     plain = {
-        "name": entity_id, "aliases": (), "area_id": None, "device_id": None, "labels": (), "platform": None,
-        "category": None, "hidden": False, "exposed": True, "services": (),
-    }  # fmt: skip
+        "name": entity_id,
+        "aliases": (),
+        "area_id": None,
+        "device_id": None,
+        "labels": (),
+        "platform": None,
+        "category": None,
+        "hidden": False,
+        "exposed": True,
+        "services": (),
+    }
     return Entity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))
 
 

@@ -111,11 +111,15 @@ COLD = {"trigger": "numeric_state", "entity_id": "sensor.outside_temperature", "
 
 def test_keys_that_change_nothing_are_passed_over() -> None:
     text = {
-        "id": "17", "alias": "Hall", "description": "at night", "mode": "restart", "max": 3,
+        "id": "17",
+        "alias": "Hall",
+        "description": "at night",
+        "mode": "restart",
+        "max": 3,
         "triggers": [MOTION | {"id": "seen", "alias": "Motion", "enabled": True, "from": None}],
         "conditions": [GUARD | {"alias": "no guests", "enabled": True}],
         "actions": [LIGHT | {"alias": "Light", "metadata": {}, "data": {}, "enabled": True}],
-    }  # fmt: skip
+    }
     (rule,) = imported(text).home.rules
     assert rule.title == "Hall" and not notes(text)
 

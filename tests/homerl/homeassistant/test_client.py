@@ -177,10 +177,16 @@ def test_a_redirect_is_told_and_not_followed(home: Replay, status: int) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "homeassistant.local:8123", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port", "http://[::1", "http://a b",
-        "http://me:secret@127.0.0.1:8123", "http://127.0.0.1:8123?token=secret",
+        "homeassistant.local:8123",
+        "ftp://127.0.0.1",
+        "http://",
+        "http://127.0.0.1:port",
+        "http://[::1",
+        "http://a b",
+        "http://me:secret@127.0.0.1:8123",
+        "http://127.0.0.1:8123?token=secret",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     error = str(refusal(url, version))
     assert "is no address of a Home Assistant" in error and "secret" not in error

@@ -15,11 +15,18 @@ from homerl.homeassistant.products import HIDDEN, bases, product_of
 from tests.homerl.homeassistant.making import alone, entity
 
 LISTS = {  # what entities with a choice show of it
-    "hvac_modes": ["off", "heat", "cool", "auto"], "preset_modes": ["eco", "boost"], "fan_modes": ["slow", "fast"],
-    "swing_modes": ["off", "wide"], "source_list": ["A", "B"], "sound_mode_list": ["Film"], "available_modes": ["night"],
-    "operation_list": ["eco", "gas"], "fan_speed_list": ["quiet", "loud"], "available_tones": ["horn"],
+    "hvac_modes": ["off", "heat", "cool", "auto"],
+    "preset_modes": ["eco", "boost"],
+    "fan_modes": ["slow", "fast"],
+    "swing_modes": ["off", "wide"],
+    "source_list": ["A", "B"],
+    "sound_mode_list": ["Film"],
+    "available_modes": ["night"],
+    "operation_list": ["eco", "gas"],
+    "fan_speed_list": ["quiet", "loud"],
+    "available_tones": ["horn"],
     "options": ["a", "b"],
-}  # fmt: skip
+}
 KINDS = ("door", "gate", "garage", "shutter", "curtain", "awning", "damper", "window", "blind", "shade", None)
 SPEED = {"fan_speed": "x"}
 FEATURES = st.integers(0, (1 << 20) - 1)
@@ -81,11 +88,15 @@ def thermostat(modes: list[str], **more: Any) -> Imported:
 @pytest.mark.parametrize(
     ("modes", "chosen"),
     [
-        (["heat", "off"], "heat"), (["off", "cool"], "cool"), (["off", "dry"], "dry"), (["off", "auto", "cool"], "cool"),
-        (["off", "heat", "cool", "heat_cool"], "heat_cool"), (["heat", "cool", "off"], "heat"),
+        (["heat", "off"], "heat"),
+        (["off", "cool"], "cool"),
+        (["off", "dry"], "dry"),
+        (["off", "auto", "cool"], "cool"),
+        (["off", "heat", "cool", "heat_cool"], "heat_cool"),
+        (["heat", "cool", "off"], "heat"),
         (["off", "dry", "auto"], None),
     ],
-)  # fmt: skip
+)
 def test_a_thermostat_is_switched_on_in_a_mode_that_it_has(modes: list[str], chosen: str | None, more: Any) -> None:
     for service in ("turn_on", "toggle"):
         imported = thermostat(modes, **more)

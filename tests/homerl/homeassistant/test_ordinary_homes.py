@@ -95,9 +95,15 @@ def test_a_cover_out_of_reach_is_imported_whole() -> None:
 
 
 THERMOSTAT = {
-    "hvac_modes": ["off", "heat", "cool", "heat_cool"], "min_temp": 5, "max_temp": 30, "supported_features": 387,
-    "current_temperature": 19.5, "target_temp_low": 6, "target_temp_high": 28, "temperature": None,
-}  # fmt: skip
+    "hvac_modes": ["off", "heat", "cool", "heat_cool"],
+    "min_temp": 5,
+    "max_temp": 30,
+    "supported_features": 387,
+    "current_temperature": 19.5,
+    "target_temp_low": 6,
+    "target_temp_high": 28,
+    "temperature": None,
+}
 
 
 def test_a_thermostat_remembers_its_range_within_its_own_limits() -> None:

@@ -31,18 +31,17 @@ def with_entities(of: Listing, *rows: Mapping[str, Any], forms: Mapping[str, Any
     offers = {row["entity_id"]: services.get(row["entity_id"].partition(".")[2], []) for row in rows}
     exposed = {row["entity_id"]: {"conversation": True} for row in rows}
     told = {
-        STATES: [*sources[STATES], *rows], SERVICES: sources[SERVICES] | offers,
+        STATES: [*sources[STATES], *rows],
+        SERVICES: sources[SERVICES] | offers,
         EXPOSED: {"exposed_entities": sources[EXPOSED]["exposed_entities"] | exposed},
         FORMS: {**sources[FORMS], "script": {**sources[FORMS]["script"], **(forms or {})}},
-    }  # fmt: skip
+    }
     return of.model_copy(update={"sources": sources | told})
 
 
 def only(of: Listing, *domains: str) -> Listing:
     """A listing in which the entities of these domains alone are exposed."""
-    kept = {
-        name: to for name, to in of.sources[EXPOSED]["exposed_entities"].items() if name.partition(".")[0] in domains
-    }  # fmt: skip
+    kept = {name: to for name, to in of.sources[EXPOSED]["exposed_entities"].items() if name.partition(".")[0] in domains}
     entries = {name: entry and {**entry, "options": {}} for name, entry in of.sources[ENTRIES].items()}
     return of.model_copy(update={"sources": of.sources | {EXPOSED: {"exposed_entities": kept}, ENTRIES: entries}})
 
@@ -109,19 +108,25 @@ def rich() -> Home:
         "attributes": {"friendly_name": "Tea", "current": 0, "mode": "single"},
     }
     satellite = {
-        "entity_id": "assist_satellite.kitchen", "state": "idle",
+        "entity_id": "assist_satellite.kitchen",
+        "state": "idle",
         "attributes": {"friendly_name": "Kitchen voice", "supported_features": 3},
-    }  # fmt: skip
+    }
     player = {
-        "entity_id": "media_player.radio", "state": "idle",
+        "entity_id": "media_player.radio",
+        "state": "idle",
         "attributes": {"friendly_name": "Radio", "supported_features": 512 | 4194304 | 16384},
-    }  # fmt: skip
+    }
     told = with_entities(
-        only(listing()), script, satellite, player,
+        only(listing()),
+        script,
+        satellite,
+        player,
         forms={"tea": {"name": "Tea", "description": "Makes tea", "fields": FIELDS}},
-        tea=["script.turn_on", "script.turn_off", "script.toggle"], kitchen=["assist_satellite.announce"],
+        tea=["script.turn_on", "script.turn_off", "script.toggle"],
+        kitchen=["assist_satellite.announce"],
         radio=["media_player.play_media", "media_player.search_media", "media_player.media_play"],
-    )  # fmt: skip
+    )
     return import_home(told).home
 
 

@@ -76,8 +76,11 @@ def test_the_prompt_names_the_devices() -> None:
 def test_the_replay_answers_tool_calls_as_recorded() -> None:
     call = next(call for call in recorded("assist")["calls"] if call["changed"])
     body = {
-        "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": call["tool"], "arguments": call["arguments"]},
-    }  # fmt: skip
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"name": call["tool"], "arguments": call["arguments"]},
+    }
     with Replay() as home:
         head = {"Authorization": f"Bearer {TOKEN}"}
         answer = httpx.post(f"{home.url}/api/mcp/assist", json=body, headers=head, trust_env=False).json()

@@ -64,11 +64,15 @@ def test_one_that_is_not_read_only_runs(text: dict[str, Any] | None) -> None:
 @pytest.mark.parametrize(
     ("sequence", "seconds"),
     [
-        ([OFF], 0), ([{"delay": 5}, {"delay": {"minutes": 1}}], 65), ([{"delay": "{{ x }}"}], None),
-        ([{"wait_template": "{{ x }}"}], None), ([{"if": [], "then": [{"delay": 5}]}], None), (OFF, 0),
+        ([OFF], 0),
+        ([{"delay": 5}, {"delay": {"minutes": 1}}], 65),
+        ([{"delay": "{{ x }}"}], None),
+        ([{"wait_template": "{{ x }}"}], None),
+        ([{"if": [], "then": [{"delay": 5}]}], None),
+        (OFF, 0),
         ([{"if": [], "then": [OFF]}], 0),
     ],
-)  # fmt: skip
+)
 def test_a_script_tells_how_long_it_runs(sequence: Any, seconds: int | None) -> None:
     assert length({"sequence": sequence}) == seconds
 
@@ -104,8 +108,11 @@ def test_a_robot_is_home_at_once_if_its_history_says_so(robot: str, start: str, 
 
 def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() -> None:
     """`s` is how Home Assistant writes a state of the past."""
-    told = {"cover.hall_window": "open closed open", "vacuum.demo_vacuum_0_ground_floor": "docked cleaning docked returning",
-            "vacuum.demo_vacuum_1_first_floor": "cleaning unavailable paused"}  # fmt: skip
+    told = {
+        "cover.hall_window": "open closed open",
+        "vacuum.demo_vacuum_0_ground_floor": "docked cleaning docked returning",
+        "vacuum.demo_vacuum_1_first_floor": "cleaning unavailable paused",
+    }
     rows = {name: [{"s": state} for state in states.split()] for name, states in told.items()}
     recorded = listing()
     home = recorded.model_copy(update={"sources": recorded.sources | {HISTORY: {"lock.front_door": ["locked"]}}})
@@ -126,12 +133,16 @@ def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() 
 @pytest.mark.parametrize(
     ("domain", "states", "assumed", "at_once"),
     [
-        ("lock", ["locked", "unlocked"], False, True), ("lock", ["locked"], False, False), ("cover", [], True, True),
-        ("alarm_control_panel", ["arming", "disarmed"], False, False), ("light", ["off", "on"], False, False),
-        ("vacuum", ["cleaning", "docked"], False, True), ("vacuum", ["cleaning", "docked", "returning"], False, False),
+        ("lock", ["locked", "unlocked"], False, True),
+        ("lock", ["locked"], False, False),
+        ("cover", [], True, True),
+        ("alarm_control_panel", ["arming", "disarmed"], False, False),
+        ("light", ["off", "on"], False, False),
+        ("vacuum", ["cleaning", "docked"], False, True),
+        ("vacuum", ["cleaning", "docked", "returning"], False, False),
         ("vacuum", [], True, False),
     ],
-)  # fmt: skip
+)
 def test_what_is_at_once_moved_and_was_never_on_its_way(
     domain: str, states: list[str], assumed: bool, at_once: bool
 ) -> None:

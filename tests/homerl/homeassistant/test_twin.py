@@ -154,8 +154,16 @@ STATES_THERE = {
     "lock.front_door": ("locked", "locking", "unlocked", "unlocking", "opening", "open", "jammed"),
     "lock.openable_lock": ("locked", "locking", "unlocked", "unlocking", "opening", "open", "jammed"),
     "alarm_control_panel.security": (
-        "disarmed", "disarming", "arming", "armed_home", "armed_away", "armed_night", "armed_vacation", "pending",
-        "armed_custom_bypass", "triggered",
+        "disarmed",
+        "disarming",
+        "arming",
+        "armed_home",
+        "armed_away",
+        "armed_night",
+        "armed_vacation",
+        "pending",
+        "armed_custom_bypass",
+        "triggered",
     ),
     "vacuum.demo_vacuum_0_ground_floor": ("cleaning", "docked", "paused", "idle", "returning", "error"),
     "lawn_mower.my_lawn_mower": ("mowing", "docked", "paused", "returning", "error"),
@@ -167,7 +175,7 @@ STATES_THERE = {
     "siren.siren": ("on", "off"),
     "climate.hvac": ("off", "heat", "cool"),
     "water_heater.demo_water_heater": ("off", "eco"),
-}  # fmt: skip
+}
 DEAD = ("unavailable", "unknown")
 
 
@@ -230,9 +238,12 @@ def test_a_value_that_is_not_told_any_more_is_null() -> None:
 
 
 SWITCHED = [
-    ("light.bed_light", "turn_on", "on"), ("cover.garage_door", "open_cover", "open"), ("lock.front_door", "lock", "locked"),
-    ("siren.siren", "turn_off", "off"), ("vacuum.demo_vacuum_0_ground_floor", "start", "cleaning"),
-]  # fmt: skip
+    ("light.bed_light", "turn_on", "on"),
+    ("cover.garage_door", "open_cover", "open"),
+    ("lock.front_door", "lock", "locked"),
+    ("siren.siren", "turn_off", "off"),
+    ("vacuum.demo_vacuum_0_ground_floor", "start", "cleaning"),
+]
 
 
 def test_what_is_in_an_unknown_state_can_be_switched() -> None:
@@ -263,10 +274,12 @@ def test_a_refresh_leaves_out_what_an_import_leaves_out() -> None:
     ("moment", "told_there"),
     [
         (NOON, {"date": "2026-07-01", "time": "14:00:00", "timezone": "CEST", "weekday": "Wednesday"}),
-        (datetime(2026, 12, 31, 23, 30, tzinfo=UTC),
-         {"date": "2027-01-01", "time": "00:30:00", "timezone": "CET", "weekday": "Friday"}),
+        (
+            datetime(2026, 12, 31, 23, 30, tzinfo=UTC),
+            {"date": "2027-01-01", "time": "00:30:00", "timezone": "CET", "weekday": "Friday"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_clock_shows_the_moment_of_the_refresh_in_the_homes_zone(
     moment: datetime, told_there: Mapping[str, str]
 ) -> None:

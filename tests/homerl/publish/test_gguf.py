@@ -28,13 +28,20 @@ from homerl.train.common import load_tokenizer
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
 NAMES = {  # of the tensors, as llama.cpp's qwen3 has them
-    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "model.layers.N.input_layernorm": "blk.N.attn_norm",
-    "model.layers.N.post_attention_layernorm": "blk.N.ffn_norm", "model.layers.N.self_attn.q_proj": "blk.N.attn_q",
-    "model.layers.N.self_attn.k_proj": "blk.N.attn_k", "model.layers.N.self_attn.v_proj": "blk.N.attn_v",
-    "model.layers.N.self_attn.o_proj": "blk.N.attn_output", "model.layers.N.self_attn.q_norm": "blk.N.attn_q_norm",
-    "model.layers.N.self_attn.k_norm": "blk.N.attn_k_norm", "model.layers.N.mlp.gate_proj": "blk.N.ffn_gate",
-    "model.layers.N.mlp.up_proj": "blk.N.ffn_up", "model.layers.N.mlp.down_proj": "blk.N.ffn_down",
-}  # fmt: skip
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "model.layers.N.input_layernorm": "blk.N.attn_norm",
+    "model.layers.N.post_attention_layernorm": "blk.N.ffn_norm",
+    "model.layers.N.self_attn.q_proj": "blk.N.attn_q",
+    "model.layers.N.self_attn.k_proj": "blk.N.attn_k",
+    "model.layers.N.self_attn.v_proj": "blk.N.attn_v",
+    "model.layers.N.self_attn.o_proj": "blk.N.attn_output",
+    "model.layers.N.self_attn.q_norm": "blk.N.attn_q_norm",
+    "model.layers.N.self_attn.k_norm": "blk.N.attn_k_norm",
+    "model.layers.N.mlp.gate_proj": "blk.N.ffn_gate",
+    "model.layers.N.mlp.up_proj": "blk.N.ffn_up",
+    "model.layers.N.mlp.down_proj": "blk.N.ffn_down",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -114,10 +121,16 @@ def test_the_shape_of_the_model(exported):
     reader, config = read(folder), AutoConfig.from_pretrained(folder)
     assert value(reader, "general.architecture") == "qwen3"
     for key, known in {
-        "block_count": 2, "context_length": 2048, "embedding_length": 64, "feed_forward_length": 80,
-        "attention.head_count": 4, "attention.head_count_kv": 2, "attention.key_length": 32, "attention.value_length": 32,
+        "block_count": 2,
+        "context_length": 2048,
+        "embedding_length": 64,
+        "feed_forward_length": 80,
+        "attention.head_count": 4,
+        "attention.head_count_kv": 2,
+        "attention.key_length": 32,
+        "attention.value_length": 32,
         "rope.freq_base": 10000.0,
-    }.items():  # fmt: skip
+    }.items():
         assert value(reader, f"qwen3.{key}") == known
     assert np.isclose(value(reader, "qwen3.attention.layer_norm_rms_epsilon"), config.rms_norm_eps)
 
@@ -173,8 +186,10 @@ def test_another_architecture_is_refused(run: Path):
     sliding = Qwen3Config(num_hidden_layers=2, use_sliding_window=True, sliding_window=8, max_window_layers=1)
     stretched = Qwen3Config(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0})
     for config, word in (
-        (AutoConfig.for_model("gemma"), "gemma"), (sliding, "full attention"), (stretched, "positions"),
-    ):  # fmt: skip
+        (AutoConfig.for_model("gemma"), "gemma"),
+        (sliding, "full attention"),
+        (stretched, "positions"),
+    ):
         with pytest.raises(InputError, match=word):
             check_convertible(config, tokenizer, "here")
 

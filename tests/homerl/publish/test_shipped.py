@@ -125,9 +125,14 @@ def test_every_command_finds_it_by_its_name(here: Path):
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
-    [({}, ("assist", "brief", "en")), ({"prompt": "brief"}, ("assist", "brief", "en")), ({"prompt": "full"}, None),
-     ({"toolset": "smh"}, None), ({"language": "zh"}, None)],
-)  # fmt: skip
+    [
+        ({}, ("assist", "brief", "en")),
+        ({"prompt": "brief"}, ("assist", "brief", "en")),
+        ({"prompt": "full"}, None),
+        ({"toolset": "smh"}, None),
+        ({"language": "zh"}, None),
+    ],
+)
 def test_it_is_served_as_it_was_trained_or_not_at_all(here: Path, wanted, found):
     if found:
         assert (

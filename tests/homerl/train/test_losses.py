@@ -32,10 +32,17 @@ class Given(GRPOTrainer):
 @pytest.fixture(scope="module")
 def trl(model, tokenizer, tmp_path_factory) -> Given:
     arguments = GRPOConfig(
-        output_dir=str(tmp_path_factory.mktemp("trl")), use_cpu=True, report_to=[], bf16=False, num_generations=2,
-        per_device_train_batch_size=2, gradient_accumulation_steps=1, max_completion_length=LONGEST, beta=0.0,
+        output_dir=str(tmp_path_factory.mktemp("trl")),
+        use_cpu=True,
+        report_to=[],
+        bf16=False,
+        num_generations=2,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=1,
+        max_completion_length=LONGEST,
+        beta=0.0,
         entropy_coef=0.01,
-    )  # fmt: skip
+    )
     rows = Dataset.from_dict({"prompt": ["a"] * 4})
     return Given(model, lambda prompts, **_: [0.0] * len(prompts), arguments, train_dataset=rows, processing_class=tokenizer)
 
@@ -58,10 +65,15 @@ def theirs(trl: Given, recipe: RLVESettings, mask, logps, entropy, old, referenc
     trl.model.train()
     trl.given = logps, entropy
     inputs = {
-        "prompt_ids": torch.ones(len(mask), 1, dtype=torch.long), "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
-        "completion_ids": torch.ones_like(mask), "completion_mask": torch.ones_like(mask), "tool_mask": mask,
-        "advantages": advantages, "old_per_token_logps": old, "num_items_in_batch": mask.sum(),
-    }  # fmt: skip
+        "prompt_ids": torch.ones(len(mask), 1, dtype=torch.long),
+        "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
+        "completion_ids": torch.ones_like(mask),
+        "completion_mask": torch.ones_like(mask),
+        "tool_mask": mask,
+        "advantages": advantages,
+        "old_per_token_logps": old,
+        "num_items_in_batch": mask.sum(),
+    }
     if recipe.kl:
         inputs["ref_per_token_logps"] = reference
     return trl._compute_loss(trl.model, inputs)
@@ -69,16 +81,26 @@ def theirs(trl: Given, recipe: RLVESettings, mask, logps, entropy, old, referenc
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
-    st.sampled_from([*losses()]), st.sampled_from([0.0, 0.1]), st.sampled_from([0.0, 0.01]),
-    st.sampled_from([None, 0.3]), st.integers(0, 2**32 - 1), st.integers(1, 5),
-)  # fmt: skip
+    st.sampled_from([*losses()]),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([0.0, 0.01]),
+    st.sampled_from([None, 0.3]),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 5),
+)
 def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollouts):
     """Of every shipped loss. Under `gspo` TRL has one advantage a rollout, and a divergence by its ratio."""
     kl = 0.0 if loss == "gspo" else kl
     recipe = RLVESettings(
-        loss=loss, kl=kl, entropy=entropy, epsilon_high=high, max_episode_tokens=LONGEST, cispo_cap=1.2,
-        gspo_epsilon=0.05, gspo_epsilon_high=0.08,
-    )  # fmt: skip
+        loss=loss,
+        kl=kl,
+        entropy=entropy,
+        epsilon_high=high,
+        max_episode_tokens=LONGEST,
+        cispo_cap=1.2,
+        gspo_epsilon=0.05,
+        gspo_epsilon_high=0.08,
+    )
     generator = torch.Generator().manual_seed(seed)
 
     def drawn(low: float, high: float) -> torch.Tensor:

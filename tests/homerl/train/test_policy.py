@@ -33,8 +33,11 @@ def half(model) -> Any:
 
 def scored(policy: Any, tokens: int = 19) -> torch.Tensor:
     with torch.no_grad():
-        found = policy(input_ids=IDS, shift_labels=IDS[:, 1:].new_full((1, 20), -100).index_copy(
-            1, torch.arange(tokens), IDS[:, 1 : tokens + 1]), fused_lm_head=True)  # fmt: skip
+        found = policy(
+            input_ids=IDS,
+            shift_labels=IDS[:, 1:].new_full((1, 20), -100).index_copy(1, torch.arange(tokens), IDS[:, 1 : tokens + 1]),
+            fused_lm_head=True,
+        )
     return found.log_probs[0, :tokens].float()
 
 

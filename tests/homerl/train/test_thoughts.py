@@ -106,10 +106,14 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
 @pytest.mark.parametrize(
     ("text", "thoughts"),
     [
-        (f"{SAID}{CALL}", SAID.strip()), ("hm 灯</think>Done.", "hm 灯</think>"), ("Done.", ""), ("<think>\n</think>x", ""),
-        ("Yes 灯<think>a</think>é<think>灯", "<think>a</think><think>灯"), ("<tool_response>a</tool_response>x", ""),
+        (f"{SAID}{CALL}", SAID.strip()),
+        ("hm 灯</think>Done.", "hm 灯</think>"),
+        ("Done.", ""),
+        ("<think>\n</think>x", ""),
+        ("Yes 灯<think>a</think>é<think>灯", "<think>a</think><think>灯"),
+        ("<tool_response>a</tool_response>x", ""),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", [None, "mistral"])
 def test_the_tokens_of_thoughts_are_those_of_their_text(tokenizer, name, text, thoughts):
     tokenizer = family_tokenizer(name, [*text]) if name else tokenizer

@@ -11,9 +11,12 @@ from envs.model import Model
 from homerl.language.splits import Split, of_split
 
 FRAMES = (
-    "Set the lamp to {level} percent.", "Dim the lamp to {level} %.", "I would like the lamp at {level} percent.",
-    "{level} percent on the lamp, please.", "Make the lamp {level} percent bright.",
-)  # fmt: skip
+    "Set the lamp to {level} percent.",
+    "Dim the lamp to {level} %.",
+    "I would like the lamp at {level} percent.",
+    "{level} percent on the lamp, please.",
+    "Make the lamp {level} percent bright.",
+)
 OPENINGS = ("", "Please: ", "Well, ", "Hello. ", "Now then. ", "One thing: ", "It is late. ", "Quickly: ", "If you can: ")
 LEVELS = (0, 20, 40, 60, 80, 100)
 

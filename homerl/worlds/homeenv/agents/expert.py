@@ -200,7 +200,12 @@ def _calls(intent: Intent) -> list[Call]:
 
 
 MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
-    _wrong_device, _wrong_service, _wrong_value, _half, _false_claim, _unparsable,
-)  # fmt: skip
+    _wrong_device,
+    _wrong_service,
+    _wrong_value,
+    _half,
+    _false_claim,
+    _unparsable,
+)
 
 __all__ = ["Expert", "needed", "remaining"]

@@ -22,9 +22,14 @@ from homerl.worlds.contract import Failure
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 
 DIMENSIONS = {
-    "SO": "structured output", "MS": "mode selection", "AJ": "automation judging", "AV": "action validity",
-    "TV": "tool-call validity", "IE": "interaction efficiency", "FRF": "format and runtime",
-}  # fmt: skip
+    "SO": "structured output",
+    "MS": "mode selection",
+    "AJ": "automation judging",
+    "AV": "action validity",
+    "TV": "tool-call validity",
+    "IE": "interaction efficiency",
+    "FRF": "format and runtime",
+}
 
 
 def failure_of(trajectory: Trajectory) -> Failure | None:
@@ -34,9 +39,13 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intent = _open_intent(trajectory, blueprint)
     return (
-        _format(trajectory) or _efficiency(trajectory) or _validity(trajectory, blueprint)
-        or _mode(trajectory, blueprint, intent) or _automation(trajectory, intent) or _result(trajectory, blueprint, intent)
-    )  # fmt: skip
+        _format(trajectory)
+        or _efficiency(trajectory)
+        or _validity(trajectory, blueprint)
+        or _mode(trajectory, blueprint, intent)
+        or _automation(trajectory, intent)
+        or _result(trajectory, blueprint, intent)
+    )
 
 
 def _open_intent(trajectory: Trajectory, blueprint: Blueprint) -> Intent:

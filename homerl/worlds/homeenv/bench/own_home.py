@@ -102,9 +102,13 @@ class OwnHome(contract.Suite):
         if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
             return None
         instance = Instance(
-            id=id, category=blueprint.intents[-1].family, subcategory=subcategory, size=_size(len(home.plan.devices)),
-            toolset=self.toolset, blueprint=blueprint.model_copy(update={"id": id}),
-        )  # fmt: skip
+            id=id,
+            category=blueprint.intents[-1].family,
+            subcategory=subcategory,
+            size=_size(len(home.plan.devices)),
+            toolset=self.toolset,
+            blueprint=blueprint.model_copy(update={"id": id}),
+        )
         if (flaw := first_flaw(instance)) is not None:
             dropped[f"validity: {flaw}"] += 1
             return None

@@ -152,9 +152,12 @@ def apportion(count: int, shares: Shares) -> dict[Size, int]:
 
 
 def build_instances(
-    suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter[str] | None = None,
+    suite: Suite,
+    seed: int = SEED,
+    language: str = "en",
+    dropped: Counter[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[Instance]:  # fmt: skip
+) -> Iterator[Instance]:
     """All instances of a suite, in order. `progress` is called with (done, total)."""
     dropped = Counter() if dropped is None else dropped
     for done, slot in enumerate(suite_slots(suite), 1):
@@ -178,9 +181,13 @@ def make_instance(
         if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
             continue
         instance = Instance(
-            id=slot.id(suite), category=slot.category.name, subcategory=slot.subcategory, size=slot.size,
-            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": slot.id(suite)}),
-        )  # fmt: skip
+            id=slot.id(suite),
+            category=slot.category.name,
+            subcategory=slot.subcategory,
+            size=slot.size,
+            toolset=suite.toolset,
+            blueprint=blueprint.model_copy(update={"id": slot.id(suite)}),
+        )
         if (flaw := first_flaw(instance)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1

@@ -230,9 +230,12 @@ class Candidate:
     async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
         minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
         text = authoring_prompts().sketch.format(
-            person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
+            person=_plain(sketch),
+            devices=shown,
+            hour=minutes // 60 % 24,
+            minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
-        )  # fmt: skip
+        )
         return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
@@ -262,9 +265,16 @@ class Candidate:
         scope = "single_device" if len(devices) < 2 else "multi_device"
         factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
         return Intent(
-            id=1, family=FAMILY, subcategory=task.clarity, factors=factors, queries=tuple(said),
-            clarification=plainly, conditions=task.conditions, devices=devices, plan=task.plan,
-        )  # fmt: skip
+            id=1,
+            family=FAMILY,
+            subcategory=task.clarity,
+            factors=factors,
+            queries=tuple(said),
+            clarification=plainly,
+            conditions=task.conditions,
+            devices=devices,
+            plan=task.plan,
+        )
 
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
@@ -282,10 +292,18 @@ class Candidate:
         data = person.model_dump()
         profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
         return Blueprint(
-            id=f"{self.split}-{self.seed}", seed=self.seed, split=self.split, language=self.recipe.home.language,
-            profile=profile, scene=person.scene, home=home_to_json(self.home), intents=tuple(intents),
-            preserve=self.recipe.preserve, toolset=self.recipe.toolset, prompt=self.recipe.prompt,
-        )  # fmt: skip
+            id=f"{self.split}-{self.seed}",
+            seed=self.seed,
+            split=self.split,
+            language=self.recipe.home.language,
+            profile=profile,
+            scene=person.scene,
+            home=home_to_json(self.home),
+            intents=tuple(intents),
+            preserve=self.recipe.preserve,
+            toolset=self.recipe.toolset,
+            prompt=self.recipe.prompt,
+        )
 
 
 def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:

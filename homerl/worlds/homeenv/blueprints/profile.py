@@ -14,8 +14,11 @@ from envs.model import Model
 from homerl.worlds.homeenv.blueprints.blueprint import Profile
 from homerl.worlds.homeenv.language.known import language_path
 
-ILLS = ((30, ("healthy", "pollen")), (60, ("healthy", "light_sleeper", "migraine")),
-        (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")))  # fmt: skip
+ILLS = (
+    (30, ("healthy", "pollen")),
+    (60, ("healthy", "light_sleeper", "migraine")),
+    (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")),
+)
 GENDERS = ("female", "male", "other")
 
 

@@ -23,9 +23,13 @@ from homerl.worlds.homeenv.language.clear import refuse_shared_room
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
 
 OPERATORS = {  # as in conditions: null is neither less nor greater than anything
-    "==": COMPARISONS[ast.Eq], "!=": COMPARISONS[ast.NotEq], "<": COMPARISONS[ast.Lt], "<=": COMPARISONS[ast.LtE],
-    ">": COMPARISONS[ast.Gt], ">=": COMPARISONS[ast.GtE],
-}  # fmt: skip
+    "==": COMPARISONS[ast.Eq],
+    "!=": COMPARISONS[ast.NotEq],
+    "<": COMPARISONS[ast.Lt],
+    "<=": COMPARISONS[ast.LtE],
+    ">": COMPARISONS[ast.Gt],
+    ">=": COMPARISONS[ast.GtE],
+}
 BROADER = {"fan": ("fan", "ceiling_fan")}  # nouns that cover several kinds
 # Kind -> products that its usual noun does not cover; a home with one of them uses a wider noun.
 WIDER = {
@@ -215,9 +219,13 @@ def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> st
     side, value = SIDES[comparison.operator], str(comparison.value).lower()
     path = f"{comparison.attribute}.{side}"
     return speaker.first(
-        f"{key}.{kind}.{path}.{value}", f"{key}.{path}.{value}", f"{key}.{kind}.{path}", f"{key}.{path}",
-        f"{key}.{side}.{value}", f"{key}.{side}",
-    )  # fmt: skip
+        f"{key}.{kind}.{path}.{value}",
+        f"{key}.{path}.{value}",
+        f"{key}.{kind}.{path}",
+        f"{key}.{path}",
+        f"{key}.{side}.{value}",
+        f"{key}.{side}",
+    )
 
 
 def _value(comparison: Comparison, speaker: Sayer) -> str:

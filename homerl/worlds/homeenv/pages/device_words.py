@@ -29,10 +29,17 @@ SHORT = 24  # characters; attributes after the first are shown only if they fit
 TRUTH = {
     **{name: (name, f"no {name}") for name in ("motion", "smoke", "leak", "gas", "vibration")},
     **dict.fromkeys(("human_detected", "presence", "occupancy"), ("someone there", "nobody there")),
-    "playing": ("playing", "silent"), "ringing": ("ringing", "silent"), "pressed": ("someone rings", "nobody rings"),
-    "running": ("running", "ready"), "watering": ("watering", "not watering"), "recording": ("recording", "not recording"),
-    "rain_detected": ("rain", ""), "brewing": ("brewing", ""), "online": ("", "offline"), "on_base": ("", "off its base"),
-}  # fmt: skip
+    "playing": ("playing", "silent"),
+    "ringing": ("ringing", "silent"),
+    "pressed": ("someone rings", "nobody rings"),
+    "running": ("running", "ready"),
+    "watering": ("watering", "not watering"),
+    "recording": ("recording", "not recording"),
+    "rain_detected": ("rain", ""),
+    "brewing": ("brewing", ""),
+    "online": ("", "offline"),
+    "on_base": ("", "off its base"),
+}
 YES_NO = {"yes": True, "no": False}
 # Formats of numbers and words, the most informative first; other attributes follow as "name value".
 VALUE_FORMATS = {
@@ -51,9 +58,17 @@ RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
 UNITS = {
-    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
-    "watt": "W", "litre": "l", "ug/m3": "µg/m³",
-}  # fmt: skip
+    "celsius": "°C",
+    "percentage": "%",
+    "lux": "lx",
+    "kelvin": "K",
+    "second": "s",
+    "minute": "min",
+    "hour": "h",
+    "watt": "W",
+    "litre": "l",
+    "ug/m3": "µg/m³",
+}
 WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and of 6500 K
 
 

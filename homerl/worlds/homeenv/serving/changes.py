@@ -52,12 +52,16 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     later.advance(TRAVEL_SECONDS)
     return tuple(
         ChangeRecord(
-            did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after,
+            did=slot.owner,
+            device=called(plan, slot.owner),
+            path=slot.path,
+            before=one.before,
+            after=one.after,
             settled=later.values[one.slot],
         )
         for one in _told(before, after)
         for slot in [plan.slots[one.slot]]
-    )  # fmt: skip
+    )
 
 
 def later_of(before: Home, after: Home) -> Later:

@@ -122,11 +122,19 @@ class Exchange:
         """The exchange as the journal keeps it."""
         reply, error, *refusals = map(self.masked, (self.reply, "; ".join(self.errors), *self.refusals))
         entry = {
-            "time": self.time, "mode": mode, "agent": agent, "said": self.said, "reply": reply, "outcome": self.outcome,
+            "time": self.time,
+            "mode": mode,
+            "agent": agent,
+            "said": self.said,
+            "reply": reply,
+            "outcome": self.outcome,
             "calls": [call.record(self.fields) for call in self.calls],
             "changes": [change.model_dump() for change in self.changes],
             "later": [change.model_dump() for change in self.later.changes],
-            "refusals": refusals, "guarded": self.guarded, "error": error or None,
-            "seconds": round(monotonic() - self.begun, 3), "kept": self.kept,
-        }  # fmt: skip
+            "refusals": refusals,
+            "guarded": self.guarded,
+            "error": error or None,
+            "seconds": round(monotonic() - self.begun, 3),
+            "kept": self.kept,
+        }
         return Entry.model_validate(whole(entry))

@@ -16,10 +16,18 @@ from homerl.pages.templates import spaced, template
 from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
-    "said": "answered", "shadowed": "would have acted", "nothing": "would change nothing", "asked": "asked for consent",
-    "done": "acted", "acting": "is acting, or was stopped while it acted", "partly": "acted in part",
-    "refused": "could not", "failed": "failed", "declined": "left it", "unexpected": "not as expected",
-}  # fmt: skip
+    "said": "answered",
+    "shadowed": "would have acted",
+    "nothing": "would change nothing",
+    "asked": "asked for consent",
+    "done": "acted",
+    "acting": "is acting, or was stopped while it acted",
+    "partly": "acted in part",
+    "refused": "could not",
+    "failed": "failed",
+    "declined": "left it",
+    "unexpected": "not as expected",
+}
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,8 @@ def lines(changes: Sequence[ChangeRecord], calls: Sequence[CallRecord] = ()) -> 
 def _line(changes: Sequence[ChangeRecord], named: set[tuple[str, str]]) -> Line:
     names = [change.path.rpartition(".")[2] for change in changes]
     main = [
-        change
-        for change, name in zip(changes, names)
-        if name == "state" or change.differs or (change.did, name) in named
-    ]  # fmt: skip
+        change for change, name in zip(changes, names) if name == "state" or change.differs or (change.did, name) in named
+    ]
     told = tuple(main or changes)
     return Line(changes[0].device, changes[0].did, told, len(changes) - len(told))
 

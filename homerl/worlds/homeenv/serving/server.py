@@ -65,8 +65,11 @@ class Endpoint:
         dialogue, speaker = dialogue_of(body), _text(body.get("user"))
         told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
         asked: dict[str, Any] = {
-            "gone": request.is_disconnected, "care": care_of(body), "area": area_told(told), "speaker": speaker,
-        }  # fmt: skip
+            "gone": request.is_disconnected,
+            "care": care_of(body),
+            "area": area_told(told),
+            "speaker": speaker,
+        }
         if body.get("stream"):
             return streamed_completion(self.caretaker.name, self._parts(dialogue, asked))
         return completion(self.caretaker.name, text_message(await self.caretaker.answer(dialogue, **asked)), False)

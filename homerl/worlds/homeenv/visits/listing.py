@@ -22,11 +22,16 @@ def listing(view: HomeView) -> RenderableType:
     head = Text.assemble((time, "bold"), f"  {date}, {view.sky}")
     panels = [
         Panel(
-            _devices(view.tiles[room.id]), title=Text(room.name, "bold"), title_align="left", width=WIDTH,
-            subtitle=Text(_air(view, room.id), "dim"), subtitle_align="left", border_style="dim",
+            _devices(view.tiles[room.id]),
+            title=Text(room.name, "bold"),
+            title_align="left",
+            width=WIDTH,
+            subtitle=Text(_air(view, room.id), "dim"),
+            subtitle_align="left",
+            border_style="dim",
         )
         for room in rooms
-    ]  # fmt: skip
+    ]
     rest = [Text(f"without devices: {', '.join(empty)}", "dim")] if empty else []
     return Group(head, Columns(panels), *rest)
 

@@ -103,11 +103,14 @@ class Reader:
         said = [self.words.say_trait(trait) for trait in member.traits] + [text for _, text in habits]
         return member.model_copy(
             update={
-                "persona": person.persona, "hobbies": tuple(hobbies[:MOST_HOBBIES]),
-                "tastes": tuple(taste for taste, _ in tastes.values()), "habits": tuple(habit for habit, _ in habits),
-                "preference": self.words.joined(text for _, text in tastes.values()), "lifestyle": self.words.joined(said),
+                "persona": person.persona,
+                "hobbies": tuple(hobbies[:MOST_HOBBIES]),
+                "tastes": tuple(taste for taste, _ in tastes.values()),
+                "habits": tuple(habit for habit, _ in habits),
+                "preference": self.words.joined(text for _, text in tastes.values()),
+                "lifestyle": self.words.joined(said),
             }
-        )  # fmt: skip
+        )
 
     def _habits(self, member: Member, written: Iterable[WrittenHabit]) -> list[tuple[Habit, str]]:
         """The habits with their texts, by hour."""

@@ -15,9 +15,14 @@ from envs.personalhome.vocabulary import vocabulary
 from homerl.worlds.personalhome.authoring.shapes import WrittenHabit
 
 UNITS = {
-    "used": "minute", "cooked": "serving", "visited": "day", "travelled": "day", "ill": "day", "bought": "currency",
+    "used": "minute",
+    "cooked": "serving",
+    "visited": "day",
+    "travelled": "day",
+    "ill": "day",
+    "bought": "currency",
     "repaired": "currency",
-}  # fmt: skip
+}
 MOST = 5000  # of any unit
 
 

@@ -122,8 +122,12 @@ def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings
     """Our lines, and the paper's lines of some settings."""
     several = len(settings) > 1
     known = printed().table(columns[0].table).rows
-    rows = [(f"{row.model}, {setting}" if several else row.model, row, setting)
-            for setting in settings for row in known if setting in row.settings()]  # fmt: skip
+    rows = [
+        (f"{row.model}, {setting}" if several else row.model, row, setting)
+        for setting in settings
+        for row in known
+        if setting in row.settings()
+    ]
     doubted = {one.head: [_doubts(row, setting, one) for _, row, setting in rows] for one in columns}
     whole = {head: [why for why in lists[0] if all(why in other for other in lists)] for head, lists in doubted.items()}
     lines, reasons = [], {why: [head] for head, found in whole.items() for why in found}

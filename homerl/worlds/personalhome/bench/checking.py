@@ -28,8 +28,11 @@ def sample(folder: Path, judge: str | None, size: int, seed: int) -> tuple[list[
     """
     (run,), verdicts = read_results([folder]), Verdicts(folder / FILE)
     by = judge_in(verdicts, judge)
-    rated = [(played, verdict) for played in run.played(("plans",)) if by
-             and (asked := rating(played, programs_of(played))) and (verdict := verdicts.verdict(asked, by))]  # fmt: skip
+    rated = [
+        (played, verdict)
+        for played in run.played(("plans",))
+        if by and (asked := rating(played, programs_of(played))) and (verdict := verdicts.verdict(asked, by))
+    ]
     if not rated:
         raise InputError("no plan was rated", str(folder), "ask the judge first: homerl personalhome judge")
     chosen = sorted(random.Random(f"check {seed}").sample(range(len(rated)), min(size, len(rated))))

@@ -129,12 +129,14 @@ def questions(rows: Sequence[Row]) -> Figures:
     for row in of_task(rows, "IG"):
         for key, moved in row["changed"].items():
             parts[sides[moved]].append(row["right"][key])
-    return figures(**{
-        "IG ACC": share(asked["IG ACC"]),
-        "CF ACC": average(asked["CF ACC"]),
-        **{name: share(right) for name, right in parts.items()},
-        "MC ACC": share(asked["MC ACC"]),
-    })  # fmt: skip
+    return figures(
+        **{
+            "IG ACC": share(asked["IG ACC"]),
+            "CF ACC": average(asked["CF ACC"]),
+            **{name: share(right) for name, right in parts.items()},
+            "MC ACC": share(asked["MC ACC"]),
+        }
+    )
 
 
 def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
@@ -143,8 +145,10 @@ def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
     An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
     """
     grounding = of_task(rows, "IG")
-    both = [counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
-            for row in grounding]  # fmt: skip
+    both = [
+        counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
+        for row in grounding
+    ]
     return {
         "IG ACC": [float(row["right"]["original"]) for row in grounding],
         "CF ACC": [accuracy["macro"] for accuracy in both if "macro" in accuracy],
@@ -181,12 +185,14 @@ def plans(rows: Sequence[Row]) -> Figures:
     A plan that settles nothing keeps no rule, as in `plan_rules.Verdict.goals`.
     """
     settled = [sum(row["settled"].values()) / len(row["settled"]) for row in rows]
-    return figures(**{
-        "validity": average(row["validity"] for row in rows),
-        "executed": average(row["executed"] for row in rows),
-        "settled": average(settled),
-        **{rule: share(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
-    })  # fmt: skip
+    return figures(
+        **{
+            "validity": average(row["validity"] for row in rows),
+            "executed": average(row["executed"] for row in rows),
+            "settled": average(settled),
+            **{rule: share(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
+        }
+    )
 
 
 # Faults and calls

@@ -178,8 +178,10 @@ def orderings(runs: Sequence[Results]) -> Iterator[tuple[tuple[str, ...], int, t
 
     Raises `InputError` if the runs have other households under one id.
     """
-    others = [{one.key: (digest_of(one.blueprint.household), programs_of(one)) for one in run.played(("plans",))}
-              for run in runs[1:]]  # fmt: skip
+    others = [
+        {one.key: (digest_of(one.blueprint.household), programs_of(one)) for one in run.played(("plans",))}
+        for run in runs[1:]
+    ]
     names = tuple(run.name for run in runs)
     for played in runs[0].played(("plans",)):
         if not all(played.key in plans for plans in others):
@@ -189,9 +191,11 @@ def orderings(runs: Sequence[Results]) -> Iterator[tuple[tuple[str, ...], int, t
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = shown(played.blueprint.household), derived_seed(*played.key)
         plans = dict(zip(names, (programs_of(played), *theirs), strict=True))
-        yield names, seed, relative_questions(
-            household, household["context"], plans, seed, played.blueprint.language, _about(played)
-        )  # fmt: skip
+        yield (
+            names,
+            seed,
+            relative_questions(household, household["context"], plans, seed, played.blueprint.language, _about(played)),
+        )
 
 
 def compared(runs: Sequence[Results], verdicts: Verdicts, by: str) -> Compared:

@@ -103,8 +103,11 @@ async def revise_all(
     run: Results, agent: Policy, verdicts: Verdicts, by: str, kept: Verdicts, progress: Callable[[int, int], None]
 ) -> int:
     """Ask for each revision that is not kept; return how many are missing still."""
-    todo = [(played, message) for played, message in _told(run, verdicts, by)
-            if key_of(played, message, agent.name) not in kept.rows]  # fmt: skip
+    todo = [
+        (played, message)
+        for played, message in _told(run, verdicts, by)
+        if key_of(played, message, agent.name) not in kept.rows
+    ]
     gate, done, failed = asyncio.Semaphore(AT_ONCE), 0, 0
 
     async def one(played: Played, message: Message) -> None:

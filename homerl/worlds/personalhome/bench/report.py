@@ -22,9 +22,12 @@ from homerl.worlds.personalhome.metrics import CALL_CLASSES, CUTS, ERRORS
 
 HERE = Path(__file__).parents[1]  # the world's folder, with its glossary
 RULES_IN_WORDS = {
-    "kept": "no preference is broken", "ordered": "the most urgent first", "compatible": "steps go together",
-    "reasoned": "each step has a reason", "sized": "1 to 3 programs of 1 to 5 steps",
-}  # fmt: skip
+    "kept": "no preference is broken",
+    "ordered": "the most urgent first",
+    "compatible": "steps go together",
+    "reasoned": "each step has a reason",
+    "sized": "1 to 3 programs of 1 to 5 steps",
+}
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,23 @@ def _details(runs: Sequence[Run]) -> Iterator[Table]:
     yield Table("Episodes by number of calls, in %", heads, tuple(_call_lines(runs)))
 
 
-QUESTION_LABELS = {"IG ACC": "IG", "CF ACC": "CF", "CF ACC changed": "CF, the answer changes",
-                   "CF ACC unchanged": "CF, it does not", "MC ACC": "MC"}  # fmt: skip
+QUESTION_LABELS = {
+    "IG ACC": "IG",
+    "CF ACC": "CF",
+    "CF ACC changed": "CF, the answer changes",
+    "CF ACC unchanged": "CF, it does not",
+    "MC ACC": "MC",
+}
 PLAN_LABELS = {
-    "validity": "validity, static", "executed": "validity, executed", "settled": "situations settled, %",
-    **{rule: f"{words}, %" for rule, words in RULES_IN_WORDS.items()}, "RPJ abs": "RPJ abs, 1 to 5",
-    "RPJ members": "RPJ abs of members", "RPJ home": "RPJ abs of the home", "win rate": "RPJ rel, best plan, %",
-}  # fmt: skip
+    "validity": "validity, static",
+    "executed": "validity, executed",
+    "settled": "situations settled, %",
+    **{rule: f"{words}, %" for rule, words in RULES_IN_WORDS.items()},
+    "RPJ abs": "RPJ abs, 1 to 5",
+    "RPJ members": "RPJ abs of members",
+    "RPJ home": "RPJ abs of the home",
+    "win rate": "RPJ rel, best plan, %",
+}
 
 
 def _lines(runs: Sequence[Run], labels: Mapping[str, str]) -> Iterator[Line]:

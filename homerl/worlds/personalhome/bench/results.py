@@ -70,8 +70,10 @@ def metrics_of(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
     task = blueprint.task
     if isinstance(task, Grounding):
         right = parts_right(task, text)
-        return {"right": {part.key: ok for part, ok in zip(task.parts, right, strict=True)},
-                "changed": {part.key: part.changed for part in task.parts if part.changed is not None}}  # fmt: skip
+        return {
+            "right": {part.key: ok for part, ok in zip(task.parts, right, strict=True)},
+            "changed": {part.key: part.changed for part in task.parts if part.changed is not None},
+        }
     if isinstance(task, Choice):
         return {"right": {"original": choice_right(task, text)}}
     if isinstance(task, Features):
@@ -127,11 +129,18 @@ def cases(trajectory: Trajectory) -> list[Case]:
         return []
     return [
         Case(
-            len(trajectory.steps) - 1, number, "meaning", f"{task.question} {part.condition}".strip(),
-            " / ".join(part.variants), str(said), verdict_of_rules(said, part.variants), RUBRIC,
+            len(trajectory.steps) - 1,
+            number,
+            "meaning",
+            f"{task.question} {part.condition}".strip(),
+            " / ".join(part.variants),
+            str(said),
+            verdict_of_rules(said, part.variants),
+            RUBRIC,
         )
-        for number, part in enumerate(task.parts) if (said := said_to(task, part.key, text)) is not None
-    ]  # fmt: skip
+        for number, part in enumerate(task.parts)
+        if (said := said_to(task, part.key, text)) is not None
+    ]
 
 
 def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:

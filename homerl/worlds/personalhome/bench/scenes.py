@@ -135,11 +135,17 @@ def instances_of(seed: int, language: str, domain: Domain, number: int, dropped:
     digest = digest_of(household)
     return [
         SceneInstance(
-            id=f"{NAME}-{task.kind}-{seed}-{at}", category=CATEGORIES[task.kind], domain=domain, language=language,
-            difficulty=getattr(task, "difficulty", "unrated"), household=seed, digest=digest, task=task,
+            id=f"{NAME}-{task.kind}-{seed}-{at}",
+            category=CATEGORIES[task.kind],
+            domain=domain,
+            language=language,
+            difficulty=getattr(task, "difficulty", "unrated"),
+            household=seed,
+            digest=digest,
+            task=task,
         )
         for at, task in enumerate(tasks_of(household, number, dropped))
-    ]  # fmt: skip
+    ]
 
 
 def levels_of(number: int) -> list[Difficulty]:

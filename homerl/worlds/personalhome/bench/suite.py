@@ -138,10 +138,14 @@ def build_instances(
 def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstance:
     """A task as an instance."""
     return PersonalHomeInstance(
-        id=f"{NAME}-{task.kind}-{household}", category=CATEGORIES[task.kind],
-        difficulty=getattr(task, "difficulty", "unrated"), language=language, household=household,
-        digest=digest_of(household_of(household, language)), task=task,
-    )  # fmt: skip
+        id=f"{NAME}-{task.kind}-{household}",
+        category=CATEGORIES[task.kind],
+        difficulty=getattr(task, "difficulty", "unrated"),
+        language=language,
+        household=household,
+        digest=digest_of(household_of(household, language)),
+        task=task,
+    )
 
 
 def tasks_of(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task] | None:

@@ -43,9 +43,12 @@ def absolute_question(
     one = {"personas": dict.fromkeys(parts, opinion), "rationale": said.rationale, "overall_score": 3}
     numbered = dict(zip(numbers, without_ids(programs), strict=True))
     return Question(
-        "absolute", said.system("absolute", dict.fromkeys(numbers, one)), matter(household, situation, programs=numbered),
-        plan_shape(numbers, parts), about=about or {},
-    )  # fmt: skip
+        "absolute",
+        said.system("absolute", dict.fromkeys(numbers, one)),
+        matter(household, situation, programs=numbered),
+        plan_shape(numbers, parts),
+        about=about or {},
+    )
 
 
 def plan_shape(numbers: Sequence[str], parts: Sequence[str]) -> type[Model]:

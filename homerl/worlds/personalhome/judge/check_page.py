@@ -26,9 +26,16 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
     return template(Path(__file__).with_name("check_page.html.jinja")).render(
-        items=items, said=judge_words(language).check, language=language, columns=COLUMNS, page=_key(ids),
-        called=called, traits=traits, texts=texts, name=_name,
-    )  # fmt: skip
+        items=items,
+        said=judge_words(language).check,
+        language=language,
+        columns=COLUMNS,
+        page=_key(ids),
+        called=called,
+        traits=traits,
+        texts=texts,
+        name=_name,
+    )
 
 
 def called(item: Item, home: str) -> dict[str, str]:

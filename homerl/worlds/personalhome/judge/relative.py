@@ -53,12 +53,15 @@ def relative_questions(
     said, parts = judge_words(language), personas(household)
     first, second = (
         Question(
-            "relative", said.system("relative", _form(letters, parts, said.rationale)),
+            "relative",
+            said.system("relative", _form(letters, parts, said.rationale)),
             matter(household, situation, plans={letter: without_ids(plans[model]) for letter, model in letters.items()}),
-            order_shape(tuple(letters), parts), at, {**(about or {}), "letters": letters},
+            order_shape(tuple(letters), parts),
+            at,
+            {**(about or {}), "letters": letters},
         )
         for at, letters in enumerate(lettered(plans, seed))
-    )  # fmt: skip
+    )
     return first, second
 
 

@@ -235,9 +235,12 @@ class HouseholdPage:
         results = [f"result:{did}.{path}" for path, _, _ in methods]
         values = state.values(did).items()
         return DeviceView(
-            device, tuple((path, value_text(value), planned.get((did, path))) for path, value in values), tuple(methods),
-            {name: of(id) for name, id in ids.items()}, of(*ids.values(), *results),
-        )  # fmt: skip
+            device,
+            tuple((path, value_text(value), planned.get((did, path))) for path, value in values),
+            tuple(methods),
+            {name: of(id) for name, id in ids.items()},
+            of(*ids.values(), *results),
+        )
 
     def _title(self, device: Device, path: str) -> str:
         known = features().get(f"{device.spec.category}.{path}")

@@ -27,12 +27,16 @@ from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.personalhome.verdicts import parts_right, said_to
 
 NAMES = {  # the paper's names
-    "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)", "choice": "Multiple Choice (MC)",
-    "features": "Feature Recommendation (FR)", "plans": "Plan Generation (PG)",
-}  # fmt: skip
+    "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",
+    "choice": "Multiple Choice (MC)",
+    "features": "Feature Recommendation (FR)",
+    "plans": "Plan Generation (PG)",
+}
 PARTS = {
-    "original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2",
-}  # fmt: skip
+    "original": "Question",
+    "counterfactual_1": "Counterfactual 1",
+    "counterfactual_2": "Counterfactual 2",
+}
 TIER_NAMES = ("highly relevant", "relevant", "less relevant")
 
 
@@ -132,10 +136,16 @@ def ranking(task: Features, household: Household, text: str) -> list[Ranked]:
     needs, words = needs_of(household), words_for(household.language)
     tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
     return [
-        Ranked(place, given.get(key), key, task.titles[key], tier,
-               tuple(need_in_words(need, words) for need in features()[key].wanted_when if need in needs))
+        Ranked(
+            place,
+            given.get(key),
+            key,
+            task.titles[key],
+            tier,
+            tuple(need_in_words(need, words) for need in features()[key].wanted_when if need in needs),
+        )
         for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1)
-    ]  # fmt: skip
+    ]
 
 
 def need_in_words(key: str, words: Words) -> str:

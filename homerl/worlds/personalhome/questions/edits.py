@@ -186,9 +186,11 @@ def _of_people(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.
     for row in tables.rows["life"]:
         moved = row["date"] - timedelta(days=rng.choice((400, 800, 1500)))
         slots = {
-            "who": Slot("person", row["who"]), "what": Slot("life_events", row["kind"]),
-            "old": Slot("date", row["date"]), "new": Slot("date", moved),
-        }  # fmt: skip
+            "who": Slot("person", row["who"]),
+            "what": Slot("life_events", row["kind"]),
+            "old": Slot("date", row["date"]),
+            "new": Slot("date", moved),
+        }
         yield row["id"], Edit("time", "life_date", slots, tables.with_row("life", row, {"date": moved}))
     for row in tables.rows["pets"]:
         new_age = row["age"] + rng.choice((1, 2))

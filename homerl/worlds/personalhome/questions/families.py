@@ -246,9 +246,11 @@ def of_settings(tables: Tables) -> Iterator[Candidate]:
 def of_recent_events(tables: Tables) -> Iterator[Candidate]:
     """Who entered a room last, and what was last measured or noticed."""
     for kind, column, name, answer in (
-        ("entered", "room", "who", "person"), ("measured", "what", "value", "number"), ("noticed", "what", "room", "room"),
+        ("entered", "room", "who", "person"),
+        ("measured", "what", "value", "number"),
+        ("noticed", "what", "room", "room"),
         ("used", "appliance", "who", "person"),
-    ):  # fmt: skip
+    ):
         slot = {"room": "room", "appliance": "appliance", "what": "quantities" if kind == "measured" else "signs"}[column]
         events = {row[column]: row for row in tables.rows["events"] if row["kind"] == kind and row[column]}
         for value, row in events.items():

@@ -28,11 +28,15 @@ WRONG = 4
 NEAR_NUMBERS = (1, 2, 3)  # gaps between numbers
 NEAR_DAYS = (1, 2, 7, 14)  # gaps between dates
 COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of this kind
-    "person": (("members", "who"),), "years": (("members", "age"), ("pets", "age")),
-    "occupations": (("members", "occupation"),), "hobbies": (("hobbies", "hobby"),), "animals": (("pets", "animal"),),
-    "room": (("appliances", "room"), ("sensors", "room")), "appliance": (("appliances", "appliance"),),
+    "person": (("members", "who"),),
+    "years": (("members", "age"), ("pets", "age")),
+    "occupations": (("members", "occupation"),),
+    "hobbies": (("hobbies", "hobby"),),
+    "animals": (("pets", "animal"),),
+    "room": (("appliances", "room"), ("sensors", "room")),
+    "appliance": (("appliances", "appliance"),),
     "date": (("memories", "date"), ("life", "date")),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

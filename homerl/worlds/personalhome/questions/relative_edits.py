@@ -61,8 +61,10 @@ def of_shifts(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
     for row in tables.rows["life"]:
         years = rng.choice(YEARS)
         slots = {
-            "who": Slot("person", row["who"]), "what": Slot("life_events", row["kind"]), "years": Slot("number", years),
-        }  # fmt: skip
+            "who": Slot("person", row["who"]),
+            "what": Slot("life_events", row["kind"]),
+            "years": Slot("number", years),
+        }
         for name, moved in (("earlier", _years_on(row["date"], -years)), ("later", _years_on(row["date"], years))):
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
                 yield row["id"], Edit("time", f"life_{name}", slots, tables.with_row("life", row, {"date": moved}))
@@ -78,9 +80,14 @@ def of_shifts(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
 
 
 def _shifted(
-    tables: Tables, table: str, row: Row, steps: Sequence[float], bounds: tuple[float, float], slots: dict[str, Slot],
+    tables: Tables,
+    table: str,
+    row: Row,
+    steps: Sequence[float],
+    bounds: tuple[float, float],
+    slots: dict[str, Slot],
     rng: random.Random,
-) -> Iterator[tuple[str, Edit]]:  # fmt: skip
+) -> Iterator[tuple[str, Edit]]:
     """A number that is higher, and one that is lower, as far as its bounds allow."""
     factor: Factor = "environment" if table == "weather" else "value"
     for name, sign in (("higher", 1), ("lower", -1)):

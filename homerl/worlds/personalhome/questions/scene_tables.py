@@ -21,8 +21,14 @@ from envs.personalhome.scene.transcript import SceneFact, Transcript
 
 Row = Mapping[str, Any]
 TABLES = (
-    "scene_acts", "scene_acts_timed", "scene_sounds", "scene_sounds_timed", "scene_states", "scene_things", "scene_looks",
-)  # fmt: skip
+    "scene_acts",
+    "scene_acts_timed",
+    "scene_sounds",
+    "scene_sounds_timed",
+    "scene_states",
+    "scene_things",
+    "scene_looks",
+)
 THINGS = ("zone", "finish", "colour", "position", "light")  # attributes of things that stay as they are
 LOOKS = ("hair", "top", "top_colour", "bottom", "bottom_colour", "feet")
 

@@ -160,6 +160,13 @@ def elsewhere(kind: str) -> list[Any]:
     if not name.startswith("look:"):
         return []
     attribute = name.removeprefix("look:")
-    groups = {"hair": keys.hair, "top": keys.tops, "bottom": keys.bottoms, "feet": keys.feet, "position": keys.positions,
-              "finish": keys.finishes, "light": tuple(keys.light)}  # fmt: skip
+    groups = {
+        "hair": keys.hair,
+        "top": keys.tops,
+        "bottom": keys.bottoms,
+        "feet": keys.feet,
+        "position": keys.positions,
+        "finish": keys.finishes,
+        "light": tuple(keys.light),
+    }
     return list(groups.get(attribute, keys.colours))

@@ -89,18 +89,25 @@ def tables_of(household: Household) -> Tables:
         {
             "members": tuple(
                 {
-                    "id": f"member:{one.member_id}", "who": one.member_id, "name": one.name, "role": one.role,
-                    "age": one.age(now.date()), "gender": one.gender, "occupation": one.occupation,
+                    "id": f"member:{one.member_id}",
+                    "who": one.member_id,
+                    "name": one.name,
+                    "role": one.role,
+                    "age": one.age(now.date()),
+                    "gender": one.gender,
+                    "occupation": one.occupation,
                 }
                 for one in household.members
             ),
             "hobbies": tuple(
                 {"id": f"member:{one.member_id}", "who": one.member_id, "hobby": hobby}
-                for one in household.members for hobby in one.hobbies
+                for one in household.members
+                for hobby in one.hobbies
             ),
             "life": tuple(
                 {"id": f"life:{one.member_id}", "who": one.member_id, "date": event.date, "kind": event.kind}
-                for one in household.members for event in one.major_events
+                for one in household.members
+                for event in one.major_events
             ),
             "pets": tuple(
                 {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
@@ -108,16 +115,15 @@ def tables_of(household: Household) -> Tables:
             "memories": tuple(starmap(_fact_row, memories)),
             "events": tuple(starmap(_fact_row, events)),
             "weather": tuple(
-                {
-                    "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]
-                }
-                for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
+                {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]}
+                for side, part in household.context.weather.model_dump().items()
+                for quantity, value in part.items()
             ),
             **_devices(household),
             **scene_tables(household),
         },
         {"memories": tuple(_told([*memories, *events])), "events": tuple(_told(events))},
-    )  # fmt: skip
+    )
 
 
 def _told(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
@@ -150,11 +156,15 @@ def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
         for path, value in home.state_of(device.did).items():
             found["readings" if sensor else "states"].append(
                 {
-                    "id": f"state:{device.did}", kind: device.did, "kind": device.spec.category, "attribute": path,
-                    "value": value, "unit": device.spec.attribute_index[path][1].unit,
+                    "id": f"state:{device.did}",
+                    kind: device.did,
+                    "kind": device.spec.category,
+                    "attribute": path,
+                    "value": value,
+                    "unit": device.spec.attribute_index[path][1].unit,
                     "range": device.spec.attribute_index[path][1].range,
                 }
-            )  # fmt: skip
+            )
     return {name: tuple(rows) for name, rows in found.items()}
 
 

@@ -23,9 +23,17 @@ from homerl.worlds.personalhome.questions.scene_words import SceneWords
 
 # kind of answer -> the group of `vocabulary.yaml` that its keys are from
 WHAT = {
-    "cooked": "dishes", "used": "activities", "travelled": "places", "complained": "complaints", "ill": "ailments",
-    "bought": "things", "celebrated": "occasions", "cared": "pet_care", "repaired": "repairs", "learned": "skills",
-}  # fmt: skip
+    "cooked": "dishes",
+    "used": "activities",
+    "travelled": "places",
+    "complained": "complaints",
+    "ill": "ailments",
+    "bought": "things",
+    "celebrated": "occasions",
+    "cared": "pet_care",
+    "repaired": "repairs",
+    "learned": "skills",
+}
 SCENE = "scene:"  # begins the kinds whose words are those of the scene
 COUNTS = {"years", "span", "times", "seconds"}  # kinds of numbers whose unit is a phrase of questions
 

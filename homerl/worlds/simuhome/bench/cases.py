@@ -26,9 +26,14 @@ from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 from homerl.worlds.simuhome.languages import reasons_in
 
 DIMENSIONS = {
-    "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
-    "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",
-}  # fmt: skip
+    "EP": "environment perception",
+    "II": "intent inference",
+    "DC": "device control",
+    "AP": "action planning",
+    "TR": "temporal reasoning",
+    "CM": "contradiction mishandling",
+    "CB": "contradiction blindness",
+}
 MAX_TRANSCRIPT_LENGTH = 24000  # characters
 
 
@@ -113,10 +118,16 @@ def cases(trajectory: Trajectory) -> list[Case]:
     kind, intent = rubric_of(file), blueprint.intents[0]
     return [
         Case(
-            len(trajectory.steps) - 1, intent.id, kind, intent.queries[0], truth_text(file, blueprint),
-            f"{transcript_text(trajectory)}\nFinal answer: {answer}", _rule_verdict(trajectory, file, answer), RUBRICS[kind],
+            len(trajectory.steps) - 1,
+            intent.id,
+            kind,
+            intent.queries[0],
+            truth_text(file, blueprint),
+            f"{transcript_text(trajectory)}\nFinal answer: {answer}",
+            _rule_verdict(trajectory, file, answer),
+            RUBRICS[kind],
         )
-    ]  # fmt: skip
+    ]
 
 
 def _rule_verdict(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:

@@ -127,9 +127,11 @@ def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
 
 
 def build_instances(
-    seed: int, language: str = "en", dropped: Counter[str] | None = None,
+    seed: int,
+    language: str = "en",
+    dropped: Counter[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[SimuHomeInstance]:  # fmt: skip
+) -> Iterator[SimuHomeInstance]:
     """All generated instances, group by group. `progress` is called with the number that is done and the total."""
     dropped = Counter() if dropped is None else dropped
     for index in range(TOTAL):

@@ -47,6 +47,11 @@ def device_activity(home: Home, device: Device) -> tuple[str, str, float | None]
 THERMOSTAT_MODES = {0: "off", 1: "auto", 3: "cooling", 4: "heating"}
 PLAYBACK_STATES = {0: "playing", 1: "paused", 2: "not playing", 3: "buffering"}
 VACUUM_STATES = {
-    0: ("stopped", "off"), 1: ("cleaning", "runs"), 2: ("paused", "waits"), 3: ("error", "waits"),
-    64: ("going home", "runs"), 65: ("charging", "idle"), 66: ("docked", "idle"),
-}  # fmt: skip
+    0: ("stopped", "off"),
+    1: ("cleaning", "runs"),
+    2: ("paused", "waits"),
+    3: ("error", "waits"),
+    64: ("going home", "runs"),
+    65: ("charging", "idle"),
+    66: ("docked", "idle"),
+}

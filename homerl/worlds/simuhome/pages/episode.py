@@ -35,9 +35,12 @@ MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
 MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
 KEY = {  # what the colours say
-    "met": "when a goal must hold, and did", "missed": "when a goal must hold, and did not",
-    "runs": "at work", "lit": "lit", "waits": "paused",
-}  # fmt: skip
+    "met": "when a goal must hold, and did",
+    "missed": "when a goal must hold, and did not",
+    "runs": "at work",
+    "lit": "lit",
+    "waits": "paused",
+}
 AXIS_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
 MAX_MARKS = 8
 VARIABLE_SCALES = {  # (name, unit, divisor from the stored unit, least range of the axis)

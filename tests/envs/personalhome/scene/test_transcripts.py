@@ -144,10 +144,12 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process():
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": salt},
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for salt in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(seen) == 1
     assert write_transcript(HOME, "smoke", 5) != write_transcript(HOME, "smoke", 6)
 
@@ -234,8 +236,13 @@ def test_the_first_zone_is_the_room_that_is_asked_for():
 
 def test_a_script_that_names_what_is_not_there_is_found():
     script = scripts()["safety"][0]
-    for wrong in ({"do": "fly", "who": "cook"}, {"do": "take", "who": "cook"}, {"sound": "boom", "zone": "kitchen"},
-                  {"do": "yawn", "who": "king"}, {"sound": "alarm"}):  # fmt: skip
+    for wrong in (
+        {"do": "fly", "who": "cook"},
+        {"do": "take", "who": "cook"},
+        {"sound": "boom", "zone": "kitchen"},
+        {"do": "yawn", "who": "king"},
+        {"sound": "alarm"},
+    ):
         spoiled = script.model_copy(update={"beats": (Beat.model_validate(wrong),)})
         assert [*problems(spoiled)], wrong
     assert not [*problems(Script.model_validate(script.model_dump(by_alias=True)))]

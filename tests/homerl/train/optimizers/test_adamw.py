@@ -41,10 +41,15 @@ def exact(optimizer: AdamW) -> list[torch.Tensor]:
 
 
 @given(
-    lr=st.floats(1e-7, 1e-2), beta1=st.floats(0, 0.99), beta2=st.floats(0.5, 0.9999), decay=st.floats(0, 0.5),
-    scale=st.sampled_from([1e-4, 0.02, 1.0, 50.0]), steps=st.integers(1, 8), fused=st.sampled_from([None, True]),
+    lr=st.floats(1e-7, 1e-2),
+    beta1=st.floats(0, 0.99),
+    beta2=st.floats(0.5, 0.9999),
+    decay=st.floats(0, 0.5),
+    scale=st.sampled_from([1e-4, 0.02, 1.0, 50.0]),
+    steps=st.integers(1, 8),
+    fused=st.sampled_from([None, True]),
     limit=st.integers(1, 300),
-)  # fmt: skip
+)
 def test_masters_move_as_float32_weights(
     lr: float, beta1: float, beta2: float, decay: float, scale: float, steps: int, fused: bool | None, limit: int
 ) -> None:
@@ -108,8 +113,11 @@ def test_a_saved_state_goes_on_to_the_bit() -> None:
     assert all(map(torch.equal, exact(unbroken), exact(resumed)))
     state = resumed.state_dict()["state"][0]
     assert {name: value.dtype for name, value in state.items()} == {
-        "exp_avg": torch.float32, "exp_avg_sq": torch.float32, "residual": torch.int16, "step": torch.float32,
-    }  # fmt: skip
+        "exp_avg": torch.float32,
+        "exp_avg_sq": torch.float32,
+        "residual": torch.int16,
+        "step": torch.float32,
+    }
 
 
 def test_a_weight_without_gradient_stays_and_counts_its_own_steps() -> None:

@@ -33,10 +33,16 @@ def learned(out: Path, dialogues: Path, model: dict[str, Any], **settings: Any) 
     """The folder `out`, in which a model has learned from the dialogues."""
     torch.manual_seed(0)  # adapters begin alike
     data = {
-        "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": out, "data": str(dialogues),
-        "model": model, "wandb": {"mode": "disabled"},
+        "homerl": 1,
+        "run": "sft",
+        "cpu": True,
+        "parallel": "none",
+        "out": out,
+        "data": str(dialogues),
+        "model": model,
+        "wandb": {"mode": "disabled"},
         "sft": CONSTANT | {"max_length": 1024, "dialogues_per_update": 4, "in_order": True} | settings,
-    }  # fmt: skip
+    }
     train_sft(SFTRecipe.model_validate(data))
     return out
 
@@ -152,15 +158,27 @@ def test_an_adapter_in_bfloat16_learns_from_rollouts_as_in_float32(
         replayed = lambda self, prompts: [next(left[tuple(prompt)]) for prompt in prompts]  # noqa: E731
         monkeypatch.setattr(InPlace, "_generate", replayed if record else records)
         settings = {
-            "learning_rate": lr, "updates": updates, "blueprints_per_update": 2, "group": 4, "max_tokens": 24,
+            "learning_rate": lr,
+            "updates": updates,
+            "blueprints_per_update": 2,
+            "group": 4,
+            "max_tokens": 24,
             "max_episode_tokens": 512,
-        }  # fmt: skip
+        }
         data = {
-            "homerl": 1, "run": "rlve", "cpu": True, "seed": 6, "out": tmp_path / name, "parallel": "none",
-            "model": {"name": str(tmp_path / "start"), "dtype": dtype, "lora": LORA}, "wandb": {"mode": "disabled"},
-            "blueprints": {"recipe": task.model_dump(), "count": 16}, "limits": {"turns": 3, "steps": 4},
-            "rewards": {"audit": 0.5, "collateral": 0.2, "turn_limit": 0.3, "max_turns": 1}, "rlve": CONSTANT | settings,
-        }  # fmt: skip
+            "homerl": 1,
+            "run": "rlve",
+            "cpu": True,
+            "seed": 6,
+            "out": tmp_path / name,
+            "parallel": "none",
+            "model": {"name": str(tmp_path / "start"), "dtype": dtype, "lora": LORA},
+            "wandb": {"mode": "disabled"},
+            "blueprints": {"recipe": task.model_dump(), "count": 16},
+            "limits": {"turns": 3, "steps": 4},
+            "rewards": {"audit": 0.5, "collateral": 0.2, "turn_limit": 0.3, "max_turns": 1},
+            "rlve": CONSTANT | settings,
+        }
         train_rlve(RLVERecipe.model_validate(data))
         return tmp_path / name
 

@@ -80,9 +80,12 @@ def test_an_update_is_that_of_the_sequences_alone(family, sizes):
         assert found.item() == pytest.approx(loss.item(), rel=1e-5)
         for name, gradient in expected.items():
             torch.testing.assert_close(
-                model.get_parameter(name).grad, gradient, atol=1e-3, rtol=1e-3,
+                model.get_parameter(name).grad,
+                gradient,
+                atol=1e-3,
+                rtol=1e-3,
                 msg=lambda text, name=name: f"{name}: {text}",
-            )  # fmt: skip
+            )
 
 
 @pytest.mark.parametrize("family", ["lfm2", "granitemoehybrid"])

@@ -34,9 +34,15 @@ class Waits(TorchDispatchMode):
 @pytest.mark.parametrize(("budget", "passes"), [(Budget(1000, 1000), 1), (Budget(30, 30), 4)])
 def test_an_update_reads_one_number_and_trls_head_two_masks_a_pass(budget, passes):
     config = Qwen3Config(
-        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, head_dim=16, num_attention_heads=2,
-        num_key_value_heads=2, attn_implementation="sdpa",
-    )  # fmt: skip
+        vocab_size=40,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        head_dim=16,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        attn_implementation="sdpa",
+    )
     model = Qwen3ForCausalLM(config)
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
     sequences = [TokenSequence.of([first, *range(25)], np.arange(5, 26)) for first in range(4)]

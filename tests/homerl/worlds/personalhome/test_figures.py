@@ -16,9 +16,15 @@ NO_ERRORS = dict.fromkeys(ERRORS, 0)
 
 def row(category, outcome="success", difficulty="", personal=None, calls="<5", errors=NO_ERRORS, **metrics_of_task):
     return {
-        "id": "x", "category": category, "difficulty": difficulty, "outcome": outcome, "personal": personal, "calls": calls,
-        "errors": errors, **metrics_of_task,
-    }  # fmt: skip
+        "id": "x",
+        "category": category,
+        "difficulty": difficulty,
+        "outcome": outcome,
+        "personal": personal,
+        "calls": calls,
+        "errors": errors,
+        **metrics_of_task,
+    }
 
 
 def asked(original, changed, unchanged, difficulty="simple", personal=True, **more):
@@ -44,13 +50,22 @@ def means(figures):
 
 
 def test_questions():
-    rows = [asked(True, True, False), asked(True, False, True, "hard"), asked(False, True, True, "hard", False),
-            asked(True, False, True, "hard", False)]  # fmt: skip
+    rows = [
+        asked(True, True, False),
+        asked(True, False, True, "hard"),
+        asked(False, True, True, "hard", False),
+        asked(True, False, True, "hard", False),
+    ]
     rows += [row("MC", difficulty="hard", personal=False, right={"original": right}) for right in (True, False)]
     found = scores(rows)
     assert found.episodes == {"IG": 4, "MC": 2} and found.left_out == 0
-    assert means(found.tasks) == {"IG ACC": 0.75, "CF ACC": 0.625, "CF ACC changed": 0.5, "CF ACC unchanged": 0.75,
-                                  "MC ACC": 0.5}  # fmt: skip
+    assert means(found.tasks) == {
+        "IG ACC": 0.75,
+        "CF ACC": 0.625,
+        "CF ACC changed": 0.5,
+        "CF ACC unchanged": 0.75,
+        "MC ACC": 0.5,
+    }
     assert means(found.levels["simple"])["CF ACC"] == 0.5 and found.levels["hard"]["IG ACC"].n == 3
     assert "medium" not in found.levels
     assert means(found.naming["IG ACC"]) == {"personal": 1.0, "generic": 0.5, "difference": 0.5}

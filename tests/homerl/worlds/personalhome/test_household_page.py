@@ -136,13 +136,19 @@ def test_who_calls_every_tool_sees_nothing_that_has_no_place():
     member, devices = household.members[0].member_id, [device["did"] for device in household.home["devices"]]
     rooms = [room["id"] for room in household.home["rooms"]]
     calls = [
-        ("get_household_profile", {}), ("get_household_member_info", {"member_ids": [member]}),
-        ("get_household_member_major_events", {"member_id": member}), ("get_weather", {}),
-        ("get_household_memories", {"search_string": "", "num_memories": 50}), ("get_owned_sensors", {}),
-        ("get_appliances_by_location", {"locations": rooms}), ("get_sensors_by_location", {"locations": rooms}),
-        ("get_appliance_and_sensor_events", {"names": devices}), ("extract_captions", {}), ("get_layout_zones", {}),
+        ("get_household_profile", {}),
+        ("get_household_member_info", {"member_ids": [member]}),
+        ("get_household_member_major_events", {"member_id": member}),
+        ("get_weather", {}),
+        ("get_household_memories", {"search_string": "", "num_memories": 50}),
+        ("get_owned_sensors", {}),
+        ("get_appliances_by_location", {"locations": rooms}),
+        ("get_sensors_by_location", {"locations": rooms}),
+        ("get_appliance_and_sensor_events", {"names": devices}),
+        ("extract_captions", {}),
+        ("get_layout_zones", {}),
         ("run_appliance_feature", {"appliance_name": "lock", "feature_method": "get_access_logs"}),
-    ]  # fmt: skip
+    ]
     replay = replay_of(one, Curious(calls, "[]"))
     page = Page(rendered(replay))
     assert replay.first.keys() <= page.rows.keys()

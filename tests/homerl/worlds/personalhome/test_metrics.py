@@ -31,11 +31,16 @@ def test_counterfactuals_weigh_both_classes_alike():
 @pytest.mark.parametrize(
     ("ranking", "k", "value"),
     [
-        ("abc", 1, 1.0), ("xbc", 1, 0.0), ("abc", 3, 1.0),
-        ("axb", 3, (1 + 2 / 3) / 3), ("xab", 2, (1 / 2) / 2), ("xxxxxxxabc", 10, (1 / 8 + 2 / 9 + 3 / 10) / 3), ("", 5, 0.0),
+        ("abc", 1, 1.0),
+        ("xbc", 1, 0.0),
+        ("abc", 3, 1.0),
+        ("axb", 3, (1 + 2 / 3) / 3),
+        ("xab", 2, (1 / 2) / 2),
+        ("xxxxxxxabc", 10, (1 / 8 + 2 / 9 + 3 / 10) / 3),
+        ("", 5, 0.0),
         ("aab", 3, (1 + 2 / 3) / 3),
     ],
-)  # fmt: skip
+)
 def test_average_precision_by_hand(ranking, k, value):
     assert metrics.average_precision(list(ranking), BEST, k) == pytest.approx(value)
 
@@ -106,9 +111,13 @@ def test_errors_by_rule():
         [None, "EMPTY_OUTPUT", "UPSTREAM_FORMAT_ERROR", "UPSTREAM_FORMAT_ERROR"],
     )
     assert found == {
-        "EXECUTION_ERROR": 2, "MISSING_ARGUMENTS": 1, "UNEXPECTED_ARGUMENTS": 1, "INVALID_TOOL_NAME": 1,
-        "UPSTREAM_FORMAT_ERROR": 2, "EMPTY_OUTPUT": 1,
-    }  # fmt: skip
+        "EXECUTION_ERROR": 2,
+        "MISSING_ARGUMENTS": 1,
+        "UNEXPECTED_ARGUMENTS": 1,
+        "INVALID_TOOL_NAME": 1,
+        "UPSTREAM_FORMAT_ERROR": 2,
+        "EMPTY_OUTPUT": 1,
+    }
 
 
 def test_classes_of_calls():

@@ -9,9 +9,14 @@ from homerl.worlds.personalhome.metrics import RELEVANT
 from homerl.worlds.personalhome.printed import TABLES, Printed, printed
 
 SIZES = {  # rows, settings, columns
-    "text": (11, 2, 6), "multimodal": (2, 2, 6), "personalisation": (3, 2, 2), "reflection": (2, 2, 2), "names": (3, 2, 6),
-    "rank_sum": (11, 2, 1), "deviations": (12, 2, 4),
-}  # fmt: skip
+    "text": (11, 2, 6),
+    "multimodal": (2, 2, 6),
+    "personalisation": (3, 2, 2),
+    "reflection": (2, 2, 2),
+    "names": (3, 2, 6),
+    "rank_sum": (11, 2, 1),
+    "deviations": (12, 2, 4),
+}
 
 
 def is_doubted(name, row, setting, column):

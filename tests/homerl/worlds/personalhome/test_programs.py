@@ -85,17 +85,21 @@ LAST_ILL = The(Column(Extreme(Where(Where(MEMORIES, "kind", "ill"), "who", "a"),
         (Usual(Column(BY_ANN, "what")), "pizza", {"memory:0", "memory:1", "memory:5"}, 4),
         (YearsSince(The(Column(Table("life"), "date"))), 5, {"life:a"}, 2),
         (
-            The(Shared(*(Column(Where(Table("hobbies"), "who", who), "hobby") for who in "ab"))), "chess",
-            {"member:a", "member:b"}, 5,
+            The(Shared(*(Column(Where(Table("hobbies"), "who", who), "hobby") for who in "ab"))),
+            "chess",
+            {"member:a", "member:b"},
+            5,
         ),
         (The(Column(Follow(LAST_BAKER, "members", "who"), "age")), 9, {"memory:2", "member:b"}, 6),
         (
-            The(Column(Extreme(Where(BY_ANN, "time", LAST_ILL, ">"), "time", largest=False), "what")), "curry",
-            {"memory:3", "memory:4", "memory:5"}, 9,
+            The(Column(Extreme(Where(BY_ANN, "time", LAST_ILL, ">"), "time", largest=False), "what")),
+            "curry",
+            {"memory:3", "memory:4", "memory:5"},
+            9,
         ),
         (Difference(LAST_ILL, LAST_COOKED), 29, {f"memory:{n}" for n in (0, 1, 3, 4, 5)}, 9),
     ],
-)  # fmt: skip
+)
 def test_answer_evidence_and_steps(program, answer, evidence, operations):
     found = program.run(TABLES)
     assert (found.value, set(found.evidence), steps(program)) == (answer, evidence, operations)

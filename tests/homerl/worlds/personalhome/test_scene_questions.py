@@ -31,16 +31,30 @@ EVENTS = [  # start, end, zone, what is done, what is heard
     (34, 36, "kitchen", Act("leave", "ann", zone="kitchen"), None),
 ]
 STATES = [  # event (0: the setting), from when on, whose, which, what
-    (0, 0, "pot", "place", "counter"), (2, 6, "pot", "place", "ann"), (5, 17, "pot", "place", "stove"),
-    (0, 0, "keys", "place", "shelf"), (4, 15, "keys", "place", "bob"), (0, 0, "stove", "power", "off"),
-    (6, 21, "stove", "power", "on"), (1, 2, "ann", "location", "kitchen"), (9, 36, "ann", "location", "out_of_view"),
-    (3, 10, "bob", "location", "hall"), (7, 26, "bob", "posture", "sitting"),
-]  # fmt: skip
+    (0, 0, "pot", "place", "counter"),
+    (2, 6, "pot", "place", "ann"),
+    (5, 17, "pot", "place", "stove"),
+    (0, 0, "keys", "place", "shelf"),
+    (4, 15, "keys", "place", "bob"),
+    (0, 0, "stove", "power", "off"),
+    (6, 21, "stove", "power", "on"),
+    (1, 2, "ann", "location", "kitchen"),
+    (9, 36, "ann", "location", "out_of_view"),
+    (3, 10, "bob", "location", "hall"),
+    (7, 26, "bob", "posture", "sitting"),
+]
 THINGS = [
-    ("counter", "zone", "kitchen"), ("stove", "zone", "kitchen"), ("shelf", "zone", "hall"), ("chair", "zone", "hall"),
-    ("stove", "finish", "white"), ("pot", "colour", "red"), ("keys", "colour", "grey"), ("kitchen", "position", "left"),
-    ("hall", "position", "right"), ("scene", "light", "day"),
-]  # fmt: skip
+    ("counter", "zone", "kitchen"),
+    ("stove", "zone", "kitchen"),
+    ("shelf", "zone", "hall"),
+    ("chair", "zone", "hall"),
+    ("stove", "finish", "white"),
+    ("pot", "colour", "red"),
+    ("keys", "colour", "grey"),
+    ("kitchen", "position", "left"),
+    ("hall", "position", "right"),
+    ("scene", "light", "day"),
+]
 LOOKS = {
     "ann": {"hair": "long_dark", "top": "shirt", "top_colour": "red", "bottom": "jeans", "bottom_colour": "blue",
             "feet": "socks"},

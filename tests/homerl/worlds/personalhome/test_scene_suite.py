@@ -121,9 +121,13 @@ def test_the_expert_takes_one_call_where_one_is_enough():
 def test_three_households_give_the_same_bytes_in_another_process():
     lines = "".join(map(to_line, built()))
     again = subprocess.run(
-        [sys.executable, "-c", BUILD], cwd=ROOT, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", BUILD],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
         env={"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
+    )
     assert again.stdout == lines
 
 

@@ -109,9 +109,16 @@ def of_state(state: HouseholdState, name: str) -> Place:
 
 
 FIND: Mapping[str, Find] = {
-    "member": of_member, "life": of_life, "pet": of_pet, "memory": of_memory, "event": of_event, "weather": of_weather,
-    "appliance": of_appliance, "sensor": of_sensor, "state": of_state,
-}  # fmt: skip
+    "member": of_member,
+    "life": of_life,
+    "pet": of_pet,
+    "memory": of_memory,
+    "event": of_event,
+    "weather": of_weather,
+    "appliance": of_appliance,
+    "sensor": of_sensor,
+    "state": of_state,
+}
 
 
 def says(row: Shown, table: str, known: Row, household: Household) -> bool:

@@ -21,9 +21,16 @@ from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import denotes, noun
 
 WORD = {  # of the kinds that people switch on and off, with a word that would make a person take something for it
-    "light": "light", "fan": "fan", "air_conditioner": "air con", "heater": "heater", "humidifier": "humidifier",
-    "dehumidifier": "dehumidifier", "air_purifier": "purifier", "speaker": "speaker", "tv": "tv",
-}  # fmt: skip
+    "light": "light",
+    "fan": "fan",
+    "air_conditioner": "air con",
+    "heater": "heater",
+    "humidifier": "humidifier",
+    "dehumidifier": "dehumidifier",
+    "air_purifier": "purifier",
+    "speaker": "speaker",
+    "tv": "tv",
+}
 KINDS = tuple(WORD)
 SERVICES = ("turn_on", "turn_off")
 

@@ -59,22 +59,34 @@ BEGINS: frozenset[tuple[str, Any]] = frozenset({
     ("watering", True), ("watering", False), ("state", "on"), ("state", "off"), ("state", "locked"), ("state", "unlocked"),
     ("state", "cleaning"), ("state", "docked"), ("state", "armed"), ("state", "disarmed"), ("state", "triggered"),
 })  # fmt: skip
-LASTING: frozenset[tuple[str, Any]] = frozenset({
-    ("motion", False), ("human_detected", "no"), ("contact", "open"), ("door_open", True), ("window_open", True),
-    ("state", "on"), ("state", "unlocked"), ("tank_full", True),
-})  # fmt: skip
+LASTING: frozenset[tuple[str, Any]] = frozenset(
+    {
+        ("motion", False),
+        ("human_detected", "no"),
+        ("contact", "open"),
+        ("door_open", True),
+        ("window_open", True),
+        ("state", "on"),
+        ("state", "unlocked"),
+        ("tank_full", True),
+    }
+)
 COUNTED = {("human_detected", "no"): "no_move_duration"}  # the counter of how long it has lasted, if the device has one
 PRESENCE = ("motion", "human_detected")
 # Numbers that people name: for rooms and outdoors by quantity; for devices by attribute, with the direction that matters.
 AIR = {"temperature": range(-5, 36), "humidity": range(20, 91, 5), "brightness": (10, 20, 50, 100, 150, 200, 300, 500, 800)}
 NEAR = {"temperature": 7, "humidity": 25, "brightness": math.inf}  # largest distance from the current value
 READINGS: dict[str, tuple[Operator, tuple[int, ...]]] = {
-    "pm25": (">", (35, 50, 75, 100, 150)), "carbon_dioxide": (">", (800, 1000, 1200, 1500, 2000)),
-    "carbon_monoxide": (">", (10, 20, 30, 50)), "battery": ("<", (10, 15, 20, 25, 30)),
-    "battery_level": ("<", (10, 15, 20, 25, 30)), "soil_moisture": ("<", (20, 30, 40)),
-    "power": (">", (100, 500, 1000, 2000)), "filter_life": ("<", (5, 10, 20)),
+    "pm25": (">", (35, 50, 75, 100, 150)),
+    "carbon_dioxide": (">", (800, 1000, 1200, 1500, 2000)),
+    "carbon_monoxide": (">", (10, 20, 30, 50)),
+    "battery": ("<", (10, 15, 20, 25, 30)),
+    "battery_level": ("<", (10, 15, 20, 25, 30)),
+    "soil_moisture": ("<", (20, 30, 40)),
+    "power": (">", (100, 500, 1000, 2000)),
+    "filter_life": ("<", (5, 10, 20)),
     "current_water_temperature": (">=", (40, 45, 50, 55, 60)),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -368,5 +380,7 @@ def _alone(home: Home, device: Device, path: str) -> bool:
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "time_specific": time_specific, "state_driven": state_driven, "time_and_state": time_and_state,
-}  # fmt: skip
+    "time_specific": time_specific,
+    "state_driven": state_driven,
+    "time_and_state": time_and_state,
+}

@@ -38,16 +38,28 @@ MEASURED = ("current_temperature", "pm25")  # measured attributes by which peopl
 # What distinguishes rooms: kind, attribute, and its value (None: `_sign` chooses it).
 ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     *((kind, "state", "on") for kind in ("air_conditioner", "heater", "fan", "light", "tv", "humidifier", "air_purifier")),
-    ("motion_sensor", "motion", True), ("motion_sensor", "motion", False), ("motion_sensor", "human_detected", "yes"),
-    ("motion_sensor", "human_detected", "no"), ("contact_sensor", "contact", "open"), ("curtain", "position", 0),
-    ("opener", "position", None), ("curtain", "position", None), ("speaker", "playing", True),
-    ("speaker", "work_state", "playing"), ("temperature_humidity_sensor", "temperature", None),
+    ("motion_sensor", "motion", True),
+    ("motion_sensor", "motion", False),
+    ("motion_sensor", "human_detected", "yes"),
+    ("motion_sensor", "human_detected", "no"),
+    ("contact_sensor", "contact", "open"),
+    ("curtain", "position", 0),
+    ("opener", "position", None),
+    ("curtain", "position", None),
+    ("speaker", "playing", True),
+    ("speaker", "work_state", "playing"),
+    ("temperature_humidity_sensor", "temperature", None),
     ("temperature_humidity_sensor", "current_temperature", None),
-)  # fmt: skip
+)
 
 # Categories that only some people would count as the kind.
-NEAR = {"fan": ("range_hood", "bath_heater"), "heater": ("water_heater", "thermostat"), "light": ("wall_switch",),
-        "speaker": ("smart_screen", "tv"), "air_conditioner": ("thermostat",)}  # fmt: skip
+NEAR = {
+    "fan": ("range_hood", "bath_heater"),
+    "heater": ("water_heater", "thermostat"),
+    "light": ("wall_switch",),
+    "speaker": ("smart_screen", "tv"),
+    "air_conditioner": ("thermostat",),
+}
 TRIVIAL = ("none", "idle", "")  # values by which nobody describes a device
 OBSCURE = (
     "channel",

@@ -24,9 +24,15 @@ from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
-    "red": ((0, 15), (345, 360)), "orange": ((20, 45),), "yellow": ((50, 70),), "green": ((90, 150),),
-    "turquoise": ((165, 195),), "blue": ((210, 260),), "purple": ((265, 310),), "pink": ((311, 352),),
-}  # fmt: skip
+    "red": ((0, 15), (345, 360)),
+    "orange": ((20, 45),),
+    "yellow": ((50, 70),),
+    "green": ((90, 150),),
+    "turquoise": ((165, 195),),
+    "blue": ((210, 260),),
+    "purple": ((265, 310),),
+    "pink": ((311, 352),),
+}
 USUAL = {"red": 0, "orange": 39, "yellow": 60, "green": 120, "turquoise": 174, "blue": 240, "purple": 280, "pink": 330}
 SATURATED = {"pink": 20}  # percent of full saturation that a colour needs, if it is not `DEEP`
 DEEP = 50

@@ -150,22 +150,27 @@ def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Ran
 
 ERRANDS: Mapping[str, tuple[Errand, ...]] = {
     "timer": (
-        Errand("start", ("timer",), _duration), Errand("pause", ("timer",), prepared="started"),
-        Errand("cancel", ("timer",), prepared="started"), Errand("change", ("timer",), _duration, prepared="shortened"),
+        Errand("start", ("timer",), _duration),
+        Errand("pause", ("timer",), prepared="started"),
+        Errand("cancel", ("timer",), prepared="started"),
+        Errand("change", ("timer",), _duration, prepared="shortened"),
     ),
     "list": (
-        Errand("add_item", (), _one_of("household.item")), Errand("remove_item", (), _listed, prepared="written"),
+        Errand("add_item", (), _one_of("household.item")),
+        Errand("remove_item", (), _listed, prepared="written"),
         Errand("update_item", (), _completed, judged=("needs_action", "completed"), prepared="written"),
     ),
     "skip": (Errand("media_next_track"), Errand("media_previous_track")),
     "artist": (Errand("play_media", (), _one_of("household.artist", "artist"), judged=("media_content_id", "state")),),
     "named": (Errand("turn_on", ("scene", "script"), by_name=True), Errand("press", ("button",), by_name=True)),
     "clean": (
-        Errand("clean_area", (), _area), Errand("start", ("vacuum",)), Errand("return_to_base", ("vacuum",)),
+        Errand("clean_area", (), _area),
+        Errand("start", ("vacuum",)),
+        Errand("return_to_base", ("vacuum",)),
         Errand("return_to_dock", ("vacuum",)),
     ),
     "mow": (Errand("start_mowing"), Errand("dock", ("lawn_mower",))),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -268,8 +273,14 @@ def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Ite
         if condition := _effect(home, call, device, errand):
             meaning = Wanted(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
             yield Draft(
-                "", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=(call,), before=before,
-            )  # fmt: skip
+                "",
+                meaning,
+                Factors(),
+                conditions=(condition,),
+                devices=(device.did,),
+                plan=(call,),
+                before=before,
+            )
 
 
 def _about(subcategory: str) -> Propose:

@@ -31,9 +31,13 @@ def home(plan_home: Home) -> Home:
 @pytest.fixture
 def serve(home: Home, tmp_path: Path):
     def made(
-        mode: str, *messages: Message | str, allowed: Sequence[str] = (), language: str = "en", steps: int = 8,
+        mode: str,
+        *messages: Message | str,
+        allowed: Sequence[str] = (),
+        language: str = "en",
+        steps: int = 8,
         of: Home = home,
-    ) -> Served:  # fmt: skip
+    ) -> Served:
         agent = Says(*messages)
         journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(of.fork())
         house = House(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]

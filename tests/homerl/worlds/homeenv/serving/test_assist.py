@@ -50,19 +50,24 @@ class Answering(OtherHome):
 def voiced() -> Home:
     def row(entity: str, name: str, features: int = 0) -> dict[str, Any]:
         return {
-            "entity_id": entity, "state": "idle" if features else "off",
+            "entity_id": entity,
+            "state": "idle" if features else "off",
             "attributes": {"friendly_name": name, "supported_features": features},
-        }  # fmt: skip
+        }
 
     rows = [
-        row("script.tea", "Tea"), row("assist_satellite.kitchen", "Kitchen voice", 3),
+        row("script.tea", "Tea"),
+        row("assist_satellite.kitchen", "Kitchen voice", 3),
         row("media_player.radio", "Radio", 512 | 4194304 | 16384),
-    ]  # fmt: skip
+    ]
     told = with_entities(
-        only(listing(), "todo", "calendar", "vacuum"), *rows, forms={"tea": {"name": "Tea", "fields": FIELDS}}, tea=SCRIPT,
+        only(listing(), "todo", "calendar", "vacuum"),
+        *rows,
+        forms={"tea": {"name": "Tea", "fields": FIELDS}},
+        tea=SCRIPT,
         kitchen=["assist_satellite.announce"],
         radio=["media_player.play_media", "media_player.search_media", "media_player.media_play"],
-    )  # fmt: skip
+    )
     return import_home(told).home
 
 
@@ -90,19 +95,22 @@ def last_result(served: Served) -> str:
     [
         ("todo__HassListAddItem", {"name": "Chores", "item": "sweep"}, ("todo.chores", "add_item", {"item": "Sweep"})),
         (
-            "vacuum__HassVacuumCleanArea", {"area": "Kitchen", "name": "Demo vacuum 0 ground floor"},
+            "vacuum__HassVacuumCleanArea",
+            {"area": "Kitchen", "name": "Demo vacuum 0 ground floor"},
             ("vacuum.demo_vacuum_0_ground_floor", "clean_area", {"cleaning_area_id": ["kitchen"]}),
         ),
         (
-            "assist_satellite__HassBroadcast", {"message": "Dinner"},
+            "assist_satellite__HassBroadcast",
+            {"message": "Dinner"},
             ("assist_satellite.kitchen", "announce", {"message": "Dinner"}),
         ),
         (
-            "media_player__play_media", {"media_content_id": "b", "media_content_type": "music", "player_name": "Radio"},
+            "media_player__play_media",
+            {"media_content_id": "b", "media_content_type": "music", "player_name": "Radio"},
             ("media_player.radio", "play_media", {"media_content_id": "b", "media_content_type": "music"}),
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("mode", ["shadow", "confirm", "act"])
 def test_what_changes_the_home_follows_the_mode(talk, mode, tool, arguments, made):
     served = talk(mode, calls(tool, **arguments), "Here.")
@@ -128,8 +136,11 @@ def test_events_of_a_calendar_are_read_in_the_real_home(talk):
     served.real.answer = {"events": [{"start": "2026-11-28", "end": "2026-11-29", "summary": "Party"}]}
     assert served.say("what is on?") == "A party, all day."
     assert json.loads(last_result(served))["events"][0] == {
-        "start": "2026-11-28", "end": "2026-11-29", "summary": "Party", "all_day": True
-    }  # fmt: skip
+        "start": "2026-11-28",
+        "end": "2026-11-29",
+        "summary": "Party",
+        "all_day": True,
+    }
     ((did, service, data),) = served.real.asked
     assert (did, service) == ("calendar.calendar_1", "get_events") and data["start_date_time"] < data["end_date_time"]
     assert "Party" not in served.journal.path.read_text().replace("A party", "")
@@ -165,9 +176,12 @@ CHORES = ("todo.chores", "get_items", {"status": ["needs_action", "completed"]})
 
 def test_a_list_is_read_by_whom_speaks_of_it_alone(talk):
     served = talk(
-        "act", calls("vacuum__HassVacuumCleanArea", area="Kitchen", name="Demo vacuum 0 ground floor"), "It is on its way.",
-        calls("todo__get_items", todo_list="Chores"), "Sweep.",
-    )  # fmt: skip
+        "act",
+        calls("vacuum__HassVacuumCleanArea", area="Kitchen", name="Demo vacuum 0 ground floor"),
+        "It is on its way.",
+        calls("todo__get_items", todo_list="Chores"),
+        "Sweep.",
+    )
     served.real.home.call("todo.chores", "add_item", (), {"item": "Sweep"})
     served.say("clean the kitchen")
     assert served.real.asked == [] and served.real.made

@@ -180,14 +180,19 @@ def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
 @pytest.mark.parametrize(
     ("status", "reason", "language", "told", "logged"),
     [
-        (400, "request (9000 tokens) exceeds the available context size (4096 tokens)", "en", "list of this home's devices",
-         "9000 tokens"),
+        (
+            400,
+            "request (9000 tokens) exceeds the available context size (4096 tokens)",
+            "en",
+            "list of this home's devices",
+            "9000 tokens",
+        ),
         (400, "request (9000 tokens) exceeds the available context size (4096 tokens)", "zh", "设备清单", "9000 tokens"),
         (400, "tools need --jinja", "en", "tools need --jinja", "tools need --jinja"),
         (401, "no such key", "zh", "no such key", "OPENAI_API_KEY"),
         (500, "the GPU is lost", "en", "the GPU is lost", "status 500"),
     ],
-)  # fmt: skip
+)
 def test_why_the_model_does_not_answer_is_told_and_logged(serve, monkeypatch, status, reason, language, told, logged):
     monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
     served = serve("act", language=language)

@@ -184,9 +184,13 @@ def test_what_the_home_refuses_is_the_models(tmp_path: Path, serve) -> None:
 
 
 OTHERS = {
-    "fr": "allume Bed Lamp", "es": "enciende Bed Lamp", "nl": "zet Bed Lamp aan", "it": "accendi Bed Lamp",
-    "pl": "włącz Bed Lamp", "ru": "включи Bed Lamp",
-}  # fmt: skip
+    "fr": "allume Bed Lamp",
+    "es": "enciende Bed Lamp",
+    "nl": "zet Bed Lamp aan",
+    "it": "accendi Bed Lamp",
+    "pl": "włącz Bed Lamp",
+    "ru": "включи Bed Lamp",
+}
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,15 @@ def test_an_agent_changes_no_automation(serve, automated, tool, arguments):
 @pytest.mark.parametrize("mode", ["shadow", "confirm", "act"])
 def test_nobody_hears_of_an_automation_that_was_not_made(serve, automated, mode):
     made = call_message(tool_call("create_automation", EACH_DAY))
-    served = serve(mode, made, "I will turn on the lamp at seven.", made, call_of("light.porch", "turn_on"), "Both done.",
-                   of=automated(LAMP_ON))  # fmt: skip
+    served = serve(
+        mode,
+        made,
+        "I will turn on the lamp at seven.",
+        made,
+        call_of("light.porch", "turn_on"),
+        "Both done.",
+        of=automated(LAMP_ON),
+    )
     reply = served.say("lamp on at seven each day")
     assert "cannot make" in reply and "seven" not in reply and served.journal.entries()[0].outcome == "refused"
     reply = served.say("and the porch now")
