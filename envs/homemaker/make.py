@@ -11,7 +11,7 @@ import calendar
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from envs.documents import InputError
-from envs.homeenv.devices.device import Device
+from envs.homeenv.assist.entities import shapes
+from envs.homeenv.devices.device import Device, slug
 from envs.homeenv.devices.physics import Moment, Outdoors
 from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
@@ -114,9 +115,9 @@ class HomeRecipe(Model):
         "a home a task.",
     )
     did_range: Range = Field((1001, 9999), description="Smallest and largest id of a device.")
-    ids: Literal["number", "slug"] = Field(
+    ids: Literal["number", "slug", "entity"] = Field(
         "number",
-        description="Form of device ids: a `number`, or a `slug` of room and name.",
+        description="Form of device ids: a `number`, a `slug`, or Home Assistant's `entity`.",
     )
     catalogue: Annotated[FileNames, Shipped(frozenset(NAMED))] = Field(
         (), description="Folders of device files beside the shipped ones; `homeassistant` is shipped too."
@@ -225,8 +226,8 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
     furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
     if recipe.coined:
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
-    if recipe.ids == "slug":
-        furniture = slugged(furniture)
+    if recipe.ids != "number":
+        furniture = slugged(furniture) if recipe.ids == "slug" else as_entities(furniture)
     origin, aliases = None, None
     if recipe.aliased:
         aliases = alias_names(layout, furniture, recipe.aliased, lexicon, recipe.lexicon, seed)
@@ -241,12 +242,30 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
 
 def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
+    return _with_ids(
+        furniture, lambda device: device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
+    )
+
+
+def as_entities(furniture: Sequence[Device]) -> tuple[Device, ...]:
+    """The devices with ids as Home Assistant makes them, of domain and name (the category, where it is not ASCII)."""
+    return _with_ids(furniture, _entity_id)
+
+
+def _entity_id(device: Device) -> str:
+    name = device.name if device.name.isascii() else device.spec.category
+    found = shapes(device.spec)
+    main = next((shape for shape in found if not shape.suffix), found[0])  # of several parts none may be the device itself
+    return f"{main.domain}.{slug(name.lower())}"
+
+
+def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tuple[Device, ...]:
     used: Counter[str] = Counter()
     renamed = []
     for device in furniture:
-        slug = device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
-        used[slug] += 1
-        renamed.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
+        id = id_of(device)
+        used[id] += 1
+        renamed.append(replace(device, did=id if used[id] == 1 else f"{id}_{used[id]}"))
     return tuple(renamed)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.documents import InputError
+from envs.homeenv.assist.entities import entities, shapes
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.physics import SHELLS, THERMAL
 from envs.homeenv.devices.rooms import RoomType
@@ -158,8 +160,22 @@ def test_people_speak_to_something_at_the_entrance():
         assert plan.by_did[plan.entrance].spec.category in voices
     alone = make_home(1, HomeRecipe(devices=(2, 2), entrance=True, categories=("oven", "light"))).plan
     assert alone.entrance is None, "what a recipe leaves out is not there to speak to"
-    slugs = make_home(2, HomeRecipe(scale="medium", ids="slug")).plan
-    assert slugs.entrance in slugs.by_did
+    for form in ("slug", "entity"):
+        plan = make_home(2, HomeRecipe(scale="medium", ids=form)).plan
+        assert plan.entrance in plan.by_did
+
+
+@given(seed=st.integers(0, 10_000), titled=st.sampled_from((0.0, 1.0)))
+def test_ids_are_those_of_the_entities(seed, titled):
+    recipe = HomeRecipe(devices=(4, 14), titled=titled, coined=0.3, catalogue=("homeassistant",))
+    home, same = (make_home(seed, recipe.model_copy(update={"ids": form})) for form in ("entity", "number"))
+    assert [device.name for device in home.plan.devices] == [device.name for device in same.plan.devices]
+    known = {entity.id: entity.device for entity in entities(home.plan)}
+    for did, device in home.plan.by_did.items():
+        assert re.fullmatch(r"[a-z_]+\.\w+", did)
+        assert known.get(did, device) == device
+        if any(not shape.suffix for shape in shapes(device.spec)):  # a strip of sockets is nothing but its parts
+            assert did in known, "Home Assistant's tools name the device by the same id"
 
 
 def test_devices_stand_where_they_belong():

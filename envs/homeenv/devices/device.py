@@ -21,4 +21,9 @@ class Device:
     @property
     def slug(self) -> str:
         """The room's and the device's name as one word: `kitchen_wall_light`."""
-        return re.sub(r"\W+", "_", f"{self.room.name} {self.name}").strip("_")
+        return slug(f"{self.room.name} {self.name}")
+
+
+def slug(words: str) -> str:
+    """Words as one: `kitchen_wall_light`."""
+    return re.sub(r"\W+", "_", words).strip("_")

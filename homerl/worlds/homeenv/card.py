@@ -51,7 +51,7 @@ def has_slugs(home: Mapping[str, Any]) -> bool:
         ids = [device.did for device in load_home(files[0]).plan.devices]
     else:  # a recipe has the fewest and the most devices here
         ids = [str(device["did"]) for device in devices if isinstance(device, Mapping)]
-    return not ids[0].isdigit() if ids else home.get("ids") == "slug"
+    return not ids[0].isdigit() if ids else home.get("ids", "number") != "number"
 
 
 def home_files(path: Path) -> list[Path]:
