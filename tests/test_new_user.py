@@ -46,9 +46,9 @@ def test_a_refusal_that_is_none_is_seen(tmp_path: Path, does: str, right: bool):
 
 
 def test_a_page_whose_command_fails_is_seen(tmp_path: Path):
-    assert not typed_row(Shell(tmp_path), "false", quick=True).right
-    assert not typed_row(Shell(tmp_path), "echo Traceback", quick=True).right
-    row = typed_row(Shell(tmp_path), "echo a | cat", quick=True)
+    assert not typed_row(Shell(tmp_path), "false", short=True).right
+    assert not typed_row(Shell(tmp_path), "echo Traceback", short=True).right
+    row = typed_row(Shell(tmp_path), "echo a | cat", short=True)
     assert row.right and row.said == "a"
     assert "**wrong** bad" in table([Row("x", 1, "bad", right=False)])
 
@@ -57,7 +57,7 @@ def test_files_of_a_page_are_saved_where_they_say(tmp_path: Path, monkeypatch):
     page = (DOCS.Block("yaml", "# a/b.yaml\nx: 1\n"), DOCS.Block("", "export A=b\ncat a/b.yaml\n"))
     monkeypatch.setattr("new_user.DOCS.blocks", lambda name: page)
     shell = Shell(tmp_path)
-    assert list(page_rows(shell, "docs/none.md", quick=True)) == []  # `cat` is no program of ours
+    assert list(page_rows(shell, "docs/none.md", short=True)) == []  # `cat` is no program of ours
     assert (tmp_path / "a/b.yaml").read_text() == "# a/b.yaml\nx: 1\n" and shell.before == ["export A=b"]
 
 

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ DOCS, BAD = tests_of("test_docs.py"), tests_of("homerl/test_bad_input.py")
 PAGES = ("README.md", "docs/first_hour.md")
 NAMED = re.compile(r"# ([\w./-]+\.(?:yaml|py))\n")  # the first line of a block that is to be saved
 ALL_KINDS = ("missing", "empty", "cut", "bytes", "folder")
-QUICK = {  # what a quick run adds to the long commands of pages
+SHORTER = {  # what a short run adds to the long commands of pages
     "./scripts/quickstart": DOCS.SHORTER["accelerate launch recipes/quickstart.yaml"],
     **DOCS.SHORTER,
 }
@@ -133,12 +133,13 @@ def main() -> int:
     """Play the user, print the rows as they come, and return the exit code."""
     asked = argparse.ArgumentParser(prog="scripts/new_user")
     asked.add_argument("--quick", action="store_true", help="short trainings, one kind of bad input")
+    asked.add_argument("--short", action="store_true", help="short trainings, every kind of bad input")
     asked.add_argument("--folder", type=Path, help="keep clone and environment here, and use them again")
     asked.add_argument("--table", type=Path, help="write the rows to this file, as Markdown")
     options = asked.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="new_user_"))
     rows = []
-    for row in played(folder.absolute(), options.quick):
+    for row in played(folder.absolute(), options.quick or options.short, ALL_KINDS[2:3] if options.quick else ALL_KINDS):
         print(row.line(), flush=True)
         rows.append(row)
     bad = [row for row in rows if not row.right]
@@ -151,13 +152,13 @@ def main() -> int:
     return bool(bad)
 
 
-def played(folder: Path, quick: bool) -> Iterator[Row]:
+def played(folder: Path, short: bool, kinds: Sequence[str]) -> Iterator[Row]:
     """Everything that the user does, in order."""
     clone = folder / "homerl"
     yield cloned(clone)
     for page in PAGES:
-        yield from page_rows(Shell(clone), page, quick)
-    yield from bad_rows(clone, ALL_KINDS[2:3] if quick else ALL_KINDS)
+        yield from page_rows(Shell(clone), page, short)
+    yield from bad_rows(clone, kinds)
 
 
 def cloned(clone: Path) -> Row:
@@ -173,7 +174,7 @@ def cloned(clone: Path) -> Row:
 # The pages
 
 
-def page_rows(shell: Shell, page: str, quick: bool) -> Iterator[Row]:
+def page_rows(shell: Shell, page: str, short: bool) -> Iterator[Row]:
     """What the user does with a page: saves its files, and types its commands."""
     for block in DOCS.blocks(page):
         if saved := NAMED.match(block.text):
@@ -186,7 +187,7 @@ def page_rows(shell: Shell, page: str, quick: bool) -> Iterator[Row]:
             elif why := not_run(page, line):
                 yield Row(line, None, f"not run: {why}")
             else:
-                yield typed_row(shell, line, quick)
+                yield typed_row(shell, line, short)
 
 
 def typed(block: Any) -> list[str]:
@@ -201,9 +202,9 @@ def not_run(page: str, line: str) -> str | None:
     return None if line.startswith(("./scripts/quickstart", "./scripts/homerl", "python ")) or why == DOCS.TRAINED else why
 
 
-def typed_row(shell: Shell, line: str, quick: bool) -> Row:
-    """Run a command as it stands; in a quick run with what makes it short."""
-    command = f"{line} {(quick and DOCS.of_table(QUICK, line)) or ''}".strip()
+def typed_row(shell: Shell, line: str, short: bool) -> Row:
+    """Run a command as it stands, or with what makes it short."""
+    command = f"{line} {(short and DOCS.of_table(SHORTER, line)) or ''}".strip()
     chat, page = line.startswith("homerl chat"), "--page" in line.partition("#")[0]
     code, said, seconds = shell.visit(command) if page else shell.run(command, SAID if chat else "")
     wanted = (DOCS.of_table(DOCS.EXIT, line) or (0, ""))[0]
