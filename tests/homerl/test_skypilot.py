@@ -12,6 +12,8 @@ import yaml
 from forked import homerl
 from launches import ROOT, checkpoints, figures, kill, wait_for, written
 
+from homerl.run.recipe import load_recipe
+
 TASK = yaml.safe_load((ROOT / "scripts/skypilot/run.yaml").read_text())
 TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 1}
 
@@ -39,9 +41,15 @@ def test_its_keys_are_skypilots():
     jsonschema.validate(TASK, SCHEMA)
 
 
-def test_its_recipe_is_one_that_check_takes():
+def test_its_recipe_is_one_that_there_is():
     *_, launched = TASK["run"].splitlines()
     assert launched.startswith("accelerate launch ") and launched.endswith(" $RECIPE")
+    name, *overrides = TASK["envs"]["RECIPE"].split()
+    assert load_recipe(ROOT / name, overrides).run == "flywheel"
+
+
+@pytest.mark.long
+def test_its_recipe_is_one_that_check_takes():
     done = homerl("check", *TASK["envs"]["RECIPE"].split(), cwd=ROOT)
     assert "no GPU" in done.stderr if done.returncode else True, done.stderr
 
