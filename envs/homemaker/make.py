@@ -10,11 +10,11 @@ from __future__ import annotations
 import calendar
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -248,24 +248,25 @@ def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
 
 
 def as_entities(furniture: Sequence[Device]) -> tuple[Device, ...]:
-    """The devices with ids as Home Assistant makes them, of domain and name (the category, where it is not ASCII)."""
+    """The devices with the ids that Home Assistant gives as they are added, of domain and name. A later name leaves them."""
     return _with_ids(furniture, _entity_id)
 
 
 def _entity_id(device: Device) -> str:
-    name = device.name if device.name.isascii() else device.spec.category
+    name = slug(device.name.lower()) if device.name.isascii() else ""
     found = shapes(device.spec)
-    main = next((shape for shape in found if not shape.suffix), found[0])  # of several parts none may be the device itself
-    return f"{main.domain}.{slug(name.lower())}"
+    domains = [shape.domain for shape in found if not shape.suffix]  # there are none if only its parts are entities
+    return f"{(domains or [shape.domain for shape in found] or ['switch'])[0]}.{name or device.spec.category}"
 
 
 def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tuple[Device, ...]:
-    used: Counter[str] = Counter()
+    taken: set[str] = set()
     renamed = []
     for device in furniture:
         id = id_of(device)
-        used[id] += 1
-        renamed.append(replace(device, did=id if used[id] == 1 else f"{id}_{used[id]}"))
+        free = next(name for name in chain([id], (f"{id}_{number}" for number in count(2))) if name not in taken)
+        taken.add(free)
+        renamed.append(replace(device, did=free))
     return tuple(renamed)
 
 

@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from envs.documents import InputError
 from envs.homeenv.assist.entities import entities, shapes
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.physics import SHELLS, THERMAL
-from envs.homeenv.devices.rooms import RoomType
+from envs.homeenv.devices.rooms import Room, RoomType
 from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
@@ -29,7 +30,7 @@ from envs.homemaker import furnish
 from envs.homemaker.climate import DARK, RUNNING, room_air
 from envs.homemaker.layout import ROOM_VARIANTS, draw_layout
 from envs.homemaker.lexicon import lexicon_of
-from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
+from envs.homemaker.make import HomeRecipe, HomeSampler, as_entities, make_home, slugged
 from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
 
 ROOT = Path(__file__).parents[2]
@@ -176,6 +177,17 @@ def test_ids_are_those_of_the_entities(seed, titled):
         assert known.get(did, device) == device
         if any(not shape.suffix for shape in shapes(device.spec)):  # a strip of sockets is nothing but its parts
             assert did in known, "Home Assistant's tools name the device by the same id"
+
+
+def test_a_numbered_id_is_not_that_of_a_name():
+    kitchen, bath = Room("kitchen", "kitchen", "kitchen"), Room("bath", "bathroom", "bath")
+    light = Catalogue.shipped()["100001"]
+    lamps = [Device("1", "lamp", kitchen, light), Device("2", "lamp 2", kitchen, light), Device("3", "lamp", bath, light)]
+    assert [device.did for device in as_entities(lamps)] == ["light.lamp", "light.lamp_2", "light.lamp_3"]
+    alike = slugged([replace(device, room=kitchen) for device in lamps])
+    assert [device.did for device in alike] == ["kitchen_lamp", "kitchen_lamp_2", "kitchen_lamp_3"]
+    nameless = as_entities([Device("1", "!?", kitchen, light), Device("2", "灯", kitchen, light)])
+    assert [device.did for device in nameless] == ["light.light", "light.light_2"]
 
 
 def test_devices_stand_where_they_belong():

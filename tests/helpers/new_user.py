@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,8 +132,9 @@ def opened(address: str) -> str:
 def main() -> int:
     """Play the user, print the rows as they come, and return the exit code."""
     asked = argparse.ArgumentParser(prog="scripts/new_user")
-    asked.add_argument("--quick", action="store_true", help="short trainings, one kind of bad input")
-    asked.add_argument("--short", action="store_true", help="short trainings, every kind of bad input")
+    shorter = asked.add_mutually_exclusive_group()
+    shorter.add_argument("--quick", action="store_true", help="short trainings, one kind of bad input")
+    shorter.add_argument("--short", action="store_true", help="short trainings, every kind of bad input")
     asked.add_argument("--folder", type=Path, help="keep clone and environment here, and use them again")
     asked.add_argument("--table", type=Path, help="write the rows to this file, as Markdown")
     options = asked.parse_args()
@@ -152,7 +153,7 @@ def main() -> int:
     return bool(bad)
 
 
-def played(folder: Path, short: bool, kinds: Sequence[str]) -> Iterator[Row]:
+def played(folder: Path, short: bool, kinds: tuple[str, ...]) -> Iterator[Row]:
     """Everything that the user does, in order."""
     clone = folder / "homerl"
     yield cloned(clone)
