@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ from pydantic import Field, model_validator
 
 from envs.documents import InputError
 from envs.homeenv.assist.entities import shapes
-from envs.homeenv.devices.device import Device, slug
+from envs.homeenv.devices.device import Device, slug, unused
 from envs.homeenv.devices.physics import Moment, Outdoors
 from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
@@ -263,10 +262,9 @@ def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tu
     taken: set[str] = set()
     renamed = []
     for device in furniture:
-        id = id_of(device)
-        free = next(name for name in chain([id], (f"{id}_{number}" for number in count(2))) if name not in taken)
-        taken.add(free)
-        renamed.append(replace(device, did=free))
+        id = unused(id_of(device), taken)
+        taken.add(id)
+        renamed.append(replace(device, did=id))
     return tuple(renamed)
 
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, count
 from typing import Any
 
 from envs.homeenv.assist.table import Kind, Way, rules_of, table
 from envs.homeenv.assist.values import share_of
-from envs.homeenv.devices.device import Device
+from envs.homeenv.devices.device import Device, unused
 from envs.homeenv.devices.rooms import HOME, Room
 from envs.homeenv.devices.spec import Component, DeviceSpec
 from envs.homeenv.home import Home
@@ -215,7 +214,7 @@ def _entities(plan: Plan) -> Iterator[Entity]:
                 yield Entity(device.did, names, area, device, shape)
                 continue
             slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
-            id = next(id for id in chain([slug], (f"{slug}_{number}" for number in count(2))) if id not in taken)
+            id = unused(slug, taken)
             taken.add(id)
             yield Entity(id, names, area, device, shape)
 

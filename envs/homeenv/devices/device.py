@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
+from itertools import chain, count
 
 from envs.homeenv.devices.rooms import Room
 from envs.homeenv.devices.spec import DeviceSpec
@@ -27,3 +29,8 @@ class Device:
 def slug(words: str) -> str:
     """Words as one: `kitchen_wall_light`."""
     return re.sub(r"\W+", "_", words).strip("_")
+
+
+def unused(id: str, taken: Container[str]) -> str:
+    """The id, or the first of `id_2`, `id_3` ... that is not taken."""
+    return next(name for name in chain([id], (f"{id}_{number}" for number in count(2))) if name not in taken)
