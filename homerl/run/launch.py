@@ -47,7 +47,7 @@ def speaks(end: Ending) -> bool:
 
 
 def _start(path: str, argv: Sequence[str]) -> None:
-    from homerl.run.checks.preflight import check_machine  # a plug-in file that cannot be used is bad input too
+    from homerl.run.checks.preflight import check_machine, other_count  # a plug-in file that cannot be used is bad input too
     from homerl.run.checks.prompts import measure
     from homerl.run.checks.rehearsal import rehearse
     from homerl.run.recipe import load_recipe
@@ -59,6 +59,8 @@ def _start(path: str, argv: Sequence[str]) -> None:
     check_machine(recipe, path)
     if is_first():  # if it refuses, the launcher ends the others
         rehearse(recipe)
+        if difference := other_count(recipe, path):
+            print_error(f"warning: {difference}")
         for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
             if found.warns:
                 print_error(f"warning: {found.line}")

@@ -10,7 +10,7 @@ import pytest
 import wandb
 
 from envs.documents import InputError
-from homerl.run.checks.preflight import check_machine
+from homerl.run.checks.preflight import check_machine, other_count
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import RLVERecipe
 
@@ -83,3 +83,13 @@ def test_only_a_model_needs_a_gpu(tmp_path, monkeypatch, player, lacks):
     (tmp_path / "bench.yaml").write_text(f"homerl: 1\nrun: bench\n{player}\n")
     with pytest.raises(InputError, match="no GPU is visible") if lacks else nullcontext():
         check_machine(load_recipe("bench.yaml"), "bench.yaml")
+
+
+@pytest.mark.parametrize(("wanted", "started", "says"), [(2, 1, True), (1, 4, True), (2, 2, False), (None, 4, False)])
+def test_a_training_of_other_processes_than_the_recipe_names_is_told_so(tmp_path, monkeypatch, wanted, started, says):
+    monkeypatch.setenv("WORLD_SIZE", str(started))
+    told = other_count(recipe(tmp_path, processes=wanted), "r.yaml")
+    assert (told is not None) == says
+    assert not says or f"torchrun --nproc_per_node {wanted} r.yaml" in told
+    flywheel = load_recipe("recipes/smoke.yaml", ["--processes", "7"])
+    assert other_count(flywheel, "smoke.yaml") is None, "it starts them for its stages"

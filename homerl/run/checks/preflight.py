@@ -21,7 +21,7 @@ from homerl.train.memory import liger_installed
 from homerl.train.model import ModelSettings
 from homerl.train.named import holds_model, looks_local, model_source, on_hub, tokenizer_of
 from homerl.train.recipe import DistillSettings
-from homerl.train.refusals import parallel_mode, refuse_untrainable
+from homerl.train.refusals import parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import parts_in
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
@@ -41,6 +41,15 @@ def check_machine(recipe: Base, path: str) -> None:
             where=path,
             remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
         )
+
+
+def other_count(recipe: Base, path: str) -> str | None:
+    """What is to be said if a launcher started another number of training processes than the recipe names; None if not."""
+    wanted, started = recipe.processes, world_size()
+    if recipe.run not in TRAININGS or not wanted or wanted == started:
+        return None
+    remedy = f"`torchrun --nproc_per_node {wanted} {path}` starts {wanted}"
+    return f"{path}: the recipe says processes: {wanted}, and {started} train{'s' * (started == 1)}; {remedy}"
 
 
 def template_of(model: str) -> str | None:
