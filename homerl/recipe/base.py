@@ -46,7 +46,7 @@ class Base(Model):
     processes: int | None = Field(
         None,
         ge=0,
-        description="Processes of a flywheel's stages, or workers of `synth`; null is one a GPU (with `cpu`: one), in "
+        description="Processes of a flywheel's stages, or workers of `synth`; null: one a GPU (with `cpu`: one), in "
         "`synth` one a core.",
     )
     cpu: Annotated[bool, *CPU] = Field(
