@@ -1,6 +1,7 @@
 """Where a run lies: its own recipes name paths within the run as they were when it was started.
 
-Invariant: a recipe in a run's folder is of that run, wherever the folder was moved to or is looked at from.
+Invariant: the recipe that a run wrote into its folder is of that run, wherever the folder was moved to or is looked at from. Any
+other recipe there is as it was.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from envs.plugins import OF_RUNS, refuse_unloaded
 
 FILES, PLUGINS = "files", "plugins"  # folders of a run: the files that its recipe names, and the plug-ins that it used
 OF_TASKS = ("worlds", "toolsets", "intents", "languages")  # kinds of plug-ins of which tasks are made
-RECORD = "run.json"  # which a run writes beside its recipe
+RECIPE, RECORD = "recipe.yaml", "run.json"  # which a run writes
 
 
 def in_place(data: Any, file: Path) -> Any:
     """The data of a recipe, with paths within its run as they are now. A recipe that is no run's own is as it was."""
     if not isinstance(data, dict) or not (out := data.get("out")):
         return data
-    was, now = (Path(str(out)), file.parent) if (file.parent / RECORD).is_file() else (None, None)
+    own = file.name == RECIPE and (file.parent / RECORD).is_file()
+    was, now = (Path(str(out)), file.parent) if own else (None, None)
     if is_stage(file.parent) and Path(str(out)).name == file.parent.name:
         was, now = Path(str(out)).parent, file.parent.parent
     if was is None or now is None or was.resolve() == now.resolve():
@@ -37,7 +39,7 @@ def refuse_unloaded_of(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
 
 def is_stage(folder: Path) -> bool:
     """Whether a folder is that of a flywheel's stage."""
-    return (folder.parent / RECORD).is_file() and (folder.parent / "recipe.yaml").is_file()
+    return (folder.parent / RECORD).is_file() and (folder.parent / RECIPE).is_file()
 
 
 def moved(data: Any, was: str, now: str) -> Any:

@@ -15,7 +15,7 @@ import yaml
 from envs.documents import write_atomic
 from homerl import __version__
 from homerl.recipe.base import Base
-from homerl.recipe.place import RECORD
+from homerl.recipe.place import RECIPE, RECORD
 from homerl.run.recipe import recipe_data
 
 PACKAGES = (
@@ -27,7 +27,7 @@ PACKAGES = (
 def write_record(recipe: Base) -> None:
     """Write `recipe.yaml` and `run.json` to the run's folder."""
     recipe.out.mkdir(parents=True, exist_ok=True)
-    write_atomic(recipe.out / "recipe.yaml", yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True))
+    write_atomic(recipe.out / RECIPE, yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True))
     write_atomic(recipe.out / RECORD, json.dumps(surroundings(recipe), indent=1) + "\n")
 
 

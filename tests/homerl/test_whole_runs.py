@@ -141,7 +141,8 @@ def test_paths_of_a_runs_own_recipe_are_those_of_now_and_others_stay(tmp_path):
     assert found == {"out": f"{tmp_path}/a/sft", "data": f"{tmp_path}/a/synth", "model": {"name": "runs/bb/model"}}
     flywheel = {"out": "runs/b", "files": ["runs/b/files/home.json", "home.json"]}
     assert in_place(flywheel, tmp_path / "a/recipe.yaml")["files"] == [f"{tmp_path}/a/files/home.json", "home.json"]
-    assert in_place(flywheel, tmp_path / "mine.yaml") == flywheel  # no run's own
+    for others in ("mine.yaml", "a/mine.yaml"):  # which may stand in a run's folder
+        assert in_place(flywheel, tmp_path / others) == flywheel
 
 
 def test_the_terms_of_a_talk_name_the_home_of_a_moved_run(here, monkeypatch):
