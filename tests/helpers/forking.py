@@ -93,7 +93,7 @@ def main() -> None:
     used, others = Counter(), {}
     while line := lines.readline():
         command = json.loads(line)
-        key = json.dumps(command["read"])
+        key = json.dumps([command["read"], command["often"] or command["folder"]])  # plug-ins may be named from the folder
         used[key] += 1
         if base and not command["bare"] and (command["often"] or used[key] > 2):
             if key not in others:
@@ -102,6 +102,7 @@ def main() -> None:
                 for file in theirs:  # each end is known to one process, so that the other's end is seen
                     os.close(file)
                 if ours[0] == there:
+                    os.chdir(command["folder"])
                     load(command["read"])
                     lines, codes, base = os.fdopen(there), os.fdopen(answers, "w"), False
                     continue
