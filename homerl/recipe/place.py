@@ -1,7 +1,7 @@
 """Where a run lies: its own recipes name paths within the run as they were when it was started.
 
-Invariant: the recipe that a run wrote into its folder is of that run, wherever the folder was moved to or is looked at from.
-Any other recipe there is as it was.
+Invariant: a recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run, wherever
+the folder was moved to or is looked at from. Any other recipe there is as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def in_place(data: Any, file: Path) -> Any:
     """The data of a recipe, with paths within its run as they are now. A recipe that is no run's own is as it was."""
     if not isinstance(data, dict) or not (out := data.get("out")):
         return data
-    own = file.name == RECIPE and (file.parent / RECORD).is_file()
+    own = file.name in (RECIPE, f"{data.get('run')}.yaml") and (file.parent / RECORD).is_file()
     was, now = (Path(str(out)), file.parent) if own else (None, None)
     if is_stage(file.parent) and Path(str(out)).name == file.parent.name:
         was, now = Path(str(out)).parent, file.parent.parent

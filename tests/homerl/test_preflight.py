@@ -91,5 +91,7 @@ def test_a_training_of_other_processes_than_the_recipe_names_is_told_so(tmp_path
     told = other_count(recipe(tmp_path, processes=wanted), "r.yaml")
     assert (told is not None) == says
     assert not says or f"torchrun --nproc_per_node {wanted} r.yaml" in told
-    flywheel = load_recipe("recipes/smoke.yaml", ["--processes", "7"])
-    assert other_count(flywheel, "smoke.yaml") is None, "it starts them for its stages"
+
+
+def test_a_flywheel_starts_the_processes_of_its_stages_itself():
+    assert other_count(load_recipe("recipes/smoke.yaml", ["--processes", "7"]), "smoke.yaml") is None

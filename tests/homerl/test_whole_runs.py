@@ -141,6 +141,10 @@ def test_paths_of_a_runs_own_recipe_are_those_of_now_and_others_stay(tmp_path):
     assert found == {"out": f"{tmp_path}/a/sft", "data": f"{tmp_path}/a/synth", "model": {"name": "runs/bb/model"}}
     flywheel = {"out": "runs/b", "files": ["runs/b/files/home.json", "home.json"]}
     assert in_place(flywheel, tmp_path / "a/recipe.yaml")["files"] == [f"{tmp_path}/a/files/home.json", "home.json"]
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone/run.json").write_text("{}")
+    bench = {"run": "bench", "out": "runs/b/sft", "model": {"name": "runs/b/sft/model"}}
+    assert in_place(bench, tmp_path / "alone/bench.yaml")["model"]["name"] == f"{tmp_path}/alone/model", "a stage by itself"
     for others in ("mine.yaml", "a/mine.yaml"):  # which may stand in a run's folder
         assert in_place(flywheel, tmp_path / others) == flywheel
 
