@@ -1,7 +1,7 @@
 """Where a run lies: its own recipes name paths within the run as they were when it was started.
 
-Invariant: a recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run, wherever
-the folder was moved to or is looked at from. Any other recipe there is as it was.
+Invariant: a recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run,
+wherever the folder was moved to or is looked at from. Any other recipe there is as it was.
 """
 
 from __future__ import annotations
