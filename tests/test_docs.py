@@ -109,7 +109,8 @@ NOT_RUN = {
         "vllm serve": GPU,
     },
     "docs/results/smollm2.md": {
-        "homerl": "it needs the weights of SmolLM2 and the home of the tests, listed for minutes",
+        "homerl": "it needs the weights of SmolLM2",
+        "scripts/home_of_twelve": "tests/homerl/homeassistant/test_twelve.py runs what is behind it",
     },
     "docs/users.md": {
         "homerl serve-user": GPU,

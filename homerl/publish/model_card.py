@@ -21,6 +21,7 @@ from homerl.play.metrics.registry import METRICS
 from homerl.publish.private import shareable
 from homerl.publish.stages import data_folder, lineage, mapping_of, played_by, read_recipe, source_of, stage_files
 from homerl.publish.talk import talk_terms
+from homerl.recipe.place import RECORD
 from homerl.train.credit.registry import modes
 from homerl.train.named import BASES
 from homerl.worlds.contract import Card
@@ -108,7 +109,7 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _provenance(stage: Path) -> dict[str, Any]:
-    said = next((mapping_of(read_json(path)) for path in stage_files(stage, "run.json")), {})
+    said = next((mapping_of(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 

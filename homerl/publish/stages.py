@@ -12,7 +12,7 @@ from typing import Any
 
 from envs.documents import Document, InputError, read_yaml
 from homerl.play.trajectory import at_row
-from homerl.recipe.place import in_place
+from homerl.recipe.place import RECIPE, in_place
 from homerl.worlds.sources import first_row
 
 STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
@@ -35,7 +35,7 @@ def played_by(stage: Path) -> dict[str, Any]:
 
 def read_recipe(stage: Path) -> dict[str, Any]:
     """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
-    recipes = (own_recipe(path) for path in stage_files(stage, "recipe.yaml"))
+    recipes = (own_recipe(path) for path in stage_files(stage, RECIPE))
     return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
 
 
@@ -70,7 +70,7 @@ def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     if source := recipe.get("data"):
         moved = stage.parent / Path(source).name
         return moved if _lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
-    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, "recipe.yaml"))
+    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, RECIPE))
     return stage.parent / "synth" if flywheel else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.publish.stages import own_recipe, played_by, stage_files
-from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
+from homerl.recipe.place import OF_TASKS, RECIPE, refuse_unloaded_of
 from homerl.train.named import facts_of, model_source
 
 
@@ -21,7 +21,7 @@ def terms_of(folder: Path) -> dict[str, Any]:
     Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
     stage's run are not loaded.
     """
-    if folder.name == "model" and stage_files(folder.parent, "recipe.yaml"):
+    if folder.name == "model" and stage_files(folder.parent, RECIPE):
         refuse_unloaded_of(folder.parent, OF_TASKS)
         return talk_terms(folder.parent)
     card = facts_of(folder)
@@ -63,5 +63,5 @@ def talk_terms(stage: Path) -> dict[str, Any]:
 
 def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
     """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
-    for path in (*stage_files(stage, "bench.yaml"), *stage_files(stage, "recipe.yaml")):
+    for path in (*stage_files(stage, "bench.yaml"), *stage_files(stage, RECIPE)):
         yield own_recipe(path)

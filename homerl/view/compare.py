@@ -22,7 +22,7 @@ from homerl.bench.score import counts, paired_difference, success_of
 from homerl.pages.templates import template
 from homerl.play.metrics.contract import percent
 from homerl.play.results import results_in
-from homerl.recipe.place import in_place, leaves, moved
+from homerl.recipe.place import RECIPE, in_place, leaves, moved
 from homerl.terminal.console import counted
 from homerl.view import charts
 from homerl.view.glossary import glossary_of
@@ -136,7 +136,7 @@ def read_side(path: Path, name: str) -> Side:
     if not found:
         remedy = "name the folder of a flywheel that has finished, of a stage, or of `homerl bench run`"
         raise InputError("there are no results here", str(path), remedy)
-    file = path / "recipe.yaml"
+    file = path / RECIPE
     recipe = in_place(read_yaml(file).data, file) if file.is_file() else {}
     stages = {stage: path / stage for stage in ("sft", "rlve") if (path / stage).is_dir()} or {recipe.get("run", ""): path}
     metrics = {stage: read_metrics(folder) for stage, folder in stages.items()}

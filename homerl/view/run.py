@@ -21,6 +21,7 @@ from homerl.bench.score import paired_difference
 from homerl.play.metrics.contract import Mean
 from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Outcome, Trajectory, at_row, from_row, read_rows
+from homerl.recipe.place import RECIPE, RECORD
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
 PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
@@ -65,7 +66,7 @@ class Run:
 
 def read_run(out: Path) -> Run:
     """Read a run's folder, complete or not."""
-    recipe_text = _text(out / "recipe.yaml")
+    recipe_text = _text(out / RECIPE)
     recipe = yaml.safe_load(recipe_text) or {}
     scores = _scores(out, _suites(recipe))
     benchmarked = {model for by_model in scores.values() for model in by_model}
@@ -76,7 +77,7 @@ def read_run(out: Path) -> Run:
         out=out,
         recipe=recipe,
         recipe_text=recipe_text,
-        record=_mapping(out / "run.json"),
+        record=_mapping(out / RECORD),
         finished=_finished(out),
         scores=scores,
         gains={suite: gain for suite in scores if (gain := _gain(out, suite))},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,8 +43,12 @@ def listing() -> Listing:
 
 def naming(home: Listing, said: object) -> Listing:
     """The listing without entities that a text does not name, since the import of all takes long."""
-    named = set(ENTITY.findall(repr(said)))
-    rows = [row for row in home.sources[STATES] if row["entity_id"] in named]
+    return only(home, set(ENTITY.findall(repr(said))))
+
+
+def only(home: Listing, ids: Collection[str]) -> Listing:
+    """The listing with the entities of these ids alone."""
+    rows = [row for row in home.sources[STATES] if row["entity_id"] in ids]
     return home.model_copy(update={"sources": home.sources | {STATES: rows}})
 
 

@@ -26,6 +26,7 @@ from envs.messages import call_message, tool_call
 from homerl.homeassistant.client import connect, token_from
 from homerl.train.named import SMOLLM2
 from homerl.worlds.homeenv.serving.journal import Entry, read_log
+from tests.homerl.homeassistant.twelve import TWELVE
 
 URL = os.environ.get("HOMERL_HA_URL", "")
 pytestmark = [
@@ -189,18 +190,11 @@ def test_the_log_is_whole_lines(tmp_path):
     assert all(json.loads(line)["mode"] == "act" for line in lines)
 
 
-DOZEN = (
-    "light.bed_light", "light.ceiling_lights", "light.entrance_color_white_lights", "light.kitchen_lights",
-    "light.living_room_rgbww_lights", "switch.ac", "switch.decorative_lights", "fan.ceiling_fan", "fan.living_room_fan",
-    "cover.garage_door", "cover.hall_window", "cover.kitchen_window",
-)  # fmt: skip
-
-
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
     """What docs/homeassistant.md tells: import a dozen entities, train on them, serve the model. It takes six minutes."""
-    with exposed(*DOZEN):
+    with exposed(*TWELVE):
         run(tmp_path, "homerl.cli", "import-ha", URL, "--out", "home.json")
         run(tmp_path, "accelerate.commands.launch", ROOT / "recipes/home_assistant.yaml")
         off(LAMP)
@@ -222,7 +216,7 @@ def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
 @pytest.mark.skipif(not SMOLLM2.folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
 def test_the_shipped_model_is_heard_where_the_matcher_leaves_a_sentence(tmp_path):
     more = ("--cpu", "--first", "hassil", "--patience", "600")
-    with exposed(*DOZEN):
+    with exposed(*TWELVE):
         off(LAMP)
         with served(tmp_path, "act", "smollm2-home", *more) as (agent, log):
             assert converse(agent, "turn on the bed light")[0] == "Done." and states()[LAMP][0] == "on"

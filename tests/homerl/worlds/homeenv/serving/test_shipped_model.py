@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from agent_served import Agent
 
-from homerl.homeassistant.listing import STATES, Listing
 from homerl.train.named import SMOLLM2
 from homerl.worlds.homeenv.serving.journal import read_log
-from tests.homerl.homeassistant.replay import TOKEN, Replay, listing
+from tests.homerl.homeassistant.replay import TOKEN, Replay, listing, only
 
-DOZEN = (
+ENTITIES = (
     "light.bed_light", "light.ceiling_lights", "light.kitchen_lights", "switch.ac", "fan.ceiling_fan", "cover.garage_door",
     "cover.hall_window", "cover.kitchen_window", "lock.front_door", "climate.heatpump", "sensor.outside_temperature",
 )  # fmt: skip
@@ -25,11 +24,9 @@ WAIT = 1200  # seconds for a sentence, on a machine that does much else
 @pytest.mark.skipif(not SMOLLM2.folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
 def test_the_shipped_model_answers_what_the_matcher_leaves(tmp_path: Path):
     """No option says how the model was trained. What it says depends on its weights, so it is only to be heard."""
-    whole = listing()
-    rows = [row for row in whole.sources[STATES] if row["entity_id"] in DOZEN]
     more = ("--cpu", "--first", "hassil", "--patience", str(WAIT))
     with (
-        Replay(Listing(version=whole.version, sources=whole.sources | {STATES: rows})) as home,
+        Replay(only(listing(), ENTITIES)) as home,
         Agent(tmp_path, home.url, "smollm2-home", env=os.environ | {"HA_TOKEN": TOKEN}, more=more, seconds=WAIT) as agent,
     ):
         said = [agent.say(text, WAIT) for text in ("turn on the bed light", "make it cosy with the Bed Light at 20 percent")]
