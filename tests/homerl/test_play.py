@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_monty import Monty
+from speaks import Speaks
 
 from envs.homeenv import sandbox
 from envs.homeenv.toolsets.homeflow import pyexec_message
@@ -24,7 +25,6 @@ from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
-from homerl.play.utterance import Utterance
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
@@ -70,21 +70,6 @@ class Says:
         if isinstance(message, Exception):
             raise message
         return [Reply(message)]
-
-
-class Speaks:
-    """A user with a fixed list of utterances, then silence."""
-
-    name = "speaks"
-
-    def __init__(self, *texts: str | Exception) -> None:
-        self.texts = list(texts)
-
-    async def speak(self, episode: Episode) -> Utterance:
-        text = self.texts.pop(0) if self.texts else ""
-        if isinstance(text, Exception):
-            raise text
-        return Utterance(text, episode.blueprint.intents[0].id)
 
 
 def say(text: str) -> Message:

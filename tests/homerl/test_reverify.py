@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from speaks import Speaks
 
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.world import WorldError
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import play
 from homerl.play.messages import parse_reply
@@ -21,7 +22,6 @@ from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
-from homerl.play.utterance import Utterance
 from homerl.train.rollout import rewarded
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
@@ -45,19 +45,6 @@ class Says:
         if isinstance(text, Exception):
             raise text
         return [Reply(*parse_reply(text), tokens=9, code_tokens=lambda code: 7)]
-
-
-class Speaks:
-    name = "speaks"
-
-    def __init__(self, *texts: str | Exception) -> None:
-        self.texts = list(texts)
-
-    async def speak(self, episode: Episode) -> Utterance:
-        text = self.texts.pop(0) if self.texts else ""
-        if isinstance(text, Exception):
-            raise text
-        return Utterance(text, episode.blueprint.intents[0].id)
 
 
 def call(name: str, **arguments: Any) -> str:
