@@ -15,6 +15,7 @@ from homerl.agents.policy import Sample
 from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
 from homerl.train.phases import Phases
+from homerl.workarounds.kept_memory import give_back
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -42,6 +43,11 @@ class InPlace(TransformersEngine):
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Keep the trainer."""
         self.trainer = trainer
+
+    def forget(self) -> None:
+        """Drop the keys and values that are held of dialogues, and give their memory back."""
+        super().forget()
+        give_back()
 
     def sync(self, version: int) -> None:
         """Sample from the trainer's current weights."""
