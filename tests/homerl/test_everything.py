@@ -100,3 +100,12 @@ def test_many_of_a_domain_are_one_call_and_few_are_called_by_name():
         "name" in call["function"]["arguments"] or "area" in call["function"]["arguments"]
         for call in writer.act(calls[:3])["tool_calls"]
     )
+
+
+@pytest.mark.parametrize(("args", "given"), [((None, 40), {"brightness_pct": 40}), ((None,), None), ((), None)])
+def test_an_argument_that_is_left_out_is_not_written(args, given):
+    home = make_home(3, entities((2, 2), "light_brightness"))
+    call = Call(did=home.plan.devices[0].did, service="turn_on", args=args)
+    writer = TOOLSETS["smh"].writer(home.fork(), "Done.", lambda device: device.name)
+    (written,) = writer.act([call])["tool_calls"]
+    assert json.loads(written["function"]["arguments"]).get("arguments") == given

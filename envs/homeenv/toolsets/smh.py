@@ -233,13 +233,14 @@ class SmhWriter(StructuredWriter):
 
 
 def as_action(home: Home, call: Call) -> dict[str, Any]:
-    """A service call in the form of `control_device`, with its arguments by name."""
+    """A service call in the form of `control_device`, with its arguments by name; those that are None are left out."""
     device = home.plan.by_did.get(call.did)
     service = device.spec.service_index.get(call.service) if device else None
     names = [argument.name for argument in service.service.arguments] if service else []
     names += [f"argument_{i}" for i in range(len(names), len(call.args))]
     action: dict[str, Any] = {"did": call.did, "locator": call.service}
-    return action | ({"arguments": dict(zip(names, call.args))} if call.args else {})
+    given = {name: value for name, value in zip(names, call.args) if value is not None}
+    return action | ({"arguments": given} if given else {})
 
 
 def as_rule(home: Home, wanted: Automation) -> dict[str, Any]:
