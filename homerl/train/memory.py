@@ -79,7 +79,7 @@ class Estimate:
 
     def brief(self, memory: float) -> list[str]:
         """The estimate as text, without its parts."""
-        head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
+        head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
         alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
         return [head, f"  disk: {self.disk}", *alone]
 
@@ -139,7 +139,7 @@ def estimate(recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80
     headroom = Headroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
     activations, lacks = _activations(headroom, longest(settings))
     training = {"activations": activations, "logits": logits}
-    unit = "processes" if recipe.cpu else "GPUs"
+    unit = "process" if recipe.cpu else "GPU"
     saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if len(stages) > 1 else "")
     disk = disk_of(out, settings, evaluates, *saved)
     return Estimate(count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable)

@@ -215,11 +215,11 @@ def test_a_sequence_that_no_pass_can_hold_is_told():
 
 def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
     found = estimates(recipe("scratch_100m"), gpus=1)
-    assert list(found) == ["sft", "rlve"] and all(one.unit == "GPUs" for one in found.values())
+    assert list(found) == ["sft", "rlve"] and all(one.unit == "GPU" for one in found.values())
     assert 80e6 < sizes_of(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
     assert found["rlve"].sampling["cache"] > 0 and not found["sft"].sampling
     small = estimates(recipe("quickstart"))
-    assert {(one.unit, one.gpus) for one in small.values()} == {("processes", 2)} and max(e.peak for e in small.values()) < 2
+    assert {(one.unit, one.gpus) for one in small.values()} == {("process", 2)} and max(e.peak for e in small.values()) < 2
     assert estimates(recipe("synth")) == {}
 
 
@@ -249,7 +249,7 @@ def test_vllm_without_room_for_the_whole_model_does_not_fit():
 
 def test_check_says_so_and_what_does_not_fit():
     said = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT).stdout
-    assert "memory of each of 2 training GPUs, estimated:" in said and "does not fit in 40 GB" in said
+    assert "memory of each training GPU (2 in all), estimated:" in said and "does not fit in 40 GB" in said
 
 
 def gigabytes(name: str, *overrides: str, gpus: int = 1) -> list[float]:
