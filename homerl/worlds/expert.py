@@ -35,4 +35,4 @@ class ExpertConfig(Model):
         0.0,
         description="Share of turns that begin with a wrong name, refused and put right.",
     )
-    minimal: bool = Field(False, description="Whether it leaves out calls that would change nothing, and reads.")
+    minimal: bool = Field(False, description="Whether it leaves out reads, and calls that would change nothing.")
