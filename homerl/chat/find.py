@@ -22,7 +22,7 @@ from homerl.llm.serve import trouble
 from homerl.llm.settings import refuse_secret
 from homerl.models.agents import Loaded, is_url, loaded, refuse_missing, served_model
 from homerl.play.loop import Agent
-from homerl.publish.stages import STAGES
+from homerl.recipe.folders import STAGES
 from homerl.train.named import looks_local, model_source, refuse_spoilt
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import world_of, worlds

@@ -31,7 +31,7 @@ from homerl.publish.model_card import HUB_ID, MOST, Facts, Tools, gather, model_
 from homerl.publish.ollama import modelfile
 from homerl.publish.private import without_files
 from homerl.publish.scores import scores_in
-from homerl.publish.stages import STAGES, local_folder, read_recipe, source_of
+from homerl.recipe.folders import STAGES
 from homerl.recipe.place import OF_TASKS, refuse_unloaded_of
 from homerl.train.named import (
     ADAPTER,
@@ -43,6 +43,7 @@ from homerl.train.named import (
     holds_model,
     is_adapter,
     model_source,
+    named_base,
     refuse_spoilt,
     tokenizer_of,
     weights_of,
@@ -260,16 +261,9 @@ def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: s
 
 def _adapter_base(folder: Path, base: str | None) -> str:
     """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
-    stage, settings = folder.parent, read_json(folder / ADAPTER).data
-    if facts_of(folder):
-        return model_source(base) if base else base_of(folder)
-    named = settings.get("base_model_name_or_path")
-    here = local_folder(stage, source_of(read_recipe(stage))) or local_folder(stage, named)
-    source = here or model_source(base or named or "")
-    if not source or (not Path(source).is_dir() and not HUB_ID.fullmatch(str(source))):
-        remedy = "give its folder or hub id as --base"
-        raise InputError(f"the adapter's base {source or ''} is gone", str(folder), remedy)
-    return str(source)
+    if base and (facts_of(folder) or not Path(named_base(folder)).is_dir()):
+        return model_source(base)
+    return base_of(folder, "give its folder or hub id as --base")
 
 
 def _load_whole(source: str) -> Any:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homerl.publish.stages import lineage, local_folder, read_recipe, source_of
+from homerl.publish.stages import lineage
+from homerl.recipe.folders import local_folder, read_recipe, source_of
 from homerl.terminal.console import console
 from homerl.train.named import model_source
 

@@ -19,8 +19,9 @@ from homerl.bench.player import speaks_for
 from homerl.flow.recipe import STRATEGIES
 from homerl.play.metrics.registry import METRICS
 from homerl.publish.private import shareable
-from homerl.publish.stages import data_folder, lineage, mapping_of, played_by, read_recipe, source_of, stage_files
+from homerl.publish.stages import data_folder, lineage, played_by
 from homerl.publish.talk import talk_terms
+from homerl.recipe.folders import mapping_of, read_recipe, source_of, stage_files
 from homerl.recipe.place import RECORD
 from homerl.train.credit.registry import modes
 from homerl.train.named import BASES

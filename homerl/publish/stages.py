@@ -1,4 +1,4 @@
-"""What the folders of a run say: its stages, by what recipe each was trained, and on what.
+"""What led to a stage's model: the stages before it, and what they were trained on.
 
 Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
 """
@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import Document, InputError, read_yaml
 from homerl.play.trajectory import at_row
-from homerl.recipe.place import RECIPE, in_place
+from homerl.recipe.folders import lay_beside, local_folder, own_recipe, read_recipe, source_of, stage_files
+from homerl.recipe.place import RECIPE
 from homerl.worlds.sources import first_row
-
-STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
 
 
 def lineage(stage: Path) -> list[Path]:
@@ -33,63 +31,15 @@ def played_by(stage: Path) -> dict[str, Any]:
     return next(filter(None, (_played(folder, read_recipe(folder)) for folder in reversed(lineage(stage)))), {})
 
 
-def read_recipe(stage: Path) -> dict[str, Any]:
-    """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
-    recipes = (own_recipe(path) for path in stage_files(stage, RECIPE))
-    return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
-
-
-def own_recipe(path: Path) -> dict[str, Any]:
-    """A recipe that lies in a run's folder, with the paths within the run as they are now."""
-    found: dict[str, Any] = in_place(mapping_of(read_yaml(path)), path)
-    return found
-
-
-def local_folder(stage: Path, source: str | None) -> Path | None:
-    """The folder that a stage's record calls `source`, even if both were moved together; None if it is gone.
-
-    What lay beside the stage is looked for there first: a copy's record may name a folder of another run here.
-    """
-    if not source:
-        return None
-    path = Path(source)
-    moved = stage.parent / path.parent.name / path.name
-    places = (moved, path) if _lay_beside(stage, path.parent) else (path, moved)
-    return next((folder for folder in places if folder.is_dir()), None)
-
-
-def _lay_beside(stage: Path, folder: Path) -> bool:
-    """Whether a folder lay beside a stage's, as its record says."""
-    return Path(read_recipe(stage).get("out") or stage).parent == folder.parent
-
-
 def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     """The folder of the data by which a recipe trained a stage, even if both were moved together. None if it is gone or on
     the hub. A stage without data of its own has those of its flywheel.
     """
     if source := recipe.get("data"):
         moved = stage.parent / Path(source).name
-        return moved if _lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
+        return moved if lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
     flywheel = any(own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, RECIPE))
     return stage.parent / "synth" if flywheel else None
-
-
-def stage_files(stage: Path, name: str) -> list[Path]:
-    """The files of this name of a stage, then of the flywheel that it belongs to."""
-    places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
-    return [path for path in places if path.is_file()]
-
-
-def source_of(recipe: Mapping[str, Any]) -> str | None:
-    """The hub id or folder of the model that a recipe starts from; None if it starts from scratch."""
-    return (recipe.get("model") or {}).get("name")
-
-
-def mapping_of(document: Document) -> dict[str, Any]:
-    """The keys and values of a file. Raises `InputError` if it holds anything else."""
-    if not isinstance(document.data, dict):
-        raise InputError("this file must hold keys and values", document.path, "restore it, or remove it")
-    return document.data
 
 
 def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:

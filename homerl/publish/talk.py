@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.publish.stages import own_recipe, played_by, stage_files
+from homerl.publish.stages import played_by
+from homerl.recipe.folders import own_recipe, stage_files
 from homerl.recipe.place import OF_TASKS, RECIPE, refuse_unloaded_of
 from homerl.train.named import facts_of, model_source
 

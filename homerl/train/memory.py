@@ -79,7 +79,8 @@ class Estimate:
 
     def brief(self, memory: float) -> list[str]:
         """The estimate as text, without its parts."""
-        head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
+        need = f"{self.peak:.1f} GB; {self.verdict(memory)}"
+        head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {need}"
         alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
         return [head, f"  disk: {self.disk}", *alone]
 

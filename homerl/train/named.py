@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import homerl_hook
 from envs.documents import InputError, read_json
 from envs.hashing import file_sha256
+from homerl.recipe.folders import local_folder, read_recipe, source_of
 from homerl.terminal.console import console
 
 if TYPE_CHECKING:
@@ -90,8 +91,9 @@ def holds_model(folder: Path) -> bool:
 
 
 def named_base(adapter: str | Path) -> str:
-    """The folder or hub id that an adapter names as its base."""
-    return model_source(str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path")))
+    """The folder or hub id that an adapter names as its base. A folder that was moved with the adapter's run is found."""
+    stage, named = Path(adapter).parent, str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path") or "")
+    return str(local_folder(stage, source_of(read_recipe(stage))) or local_folder(stage, named) or model_source(named))
 
 
 def complete_model(name: str) -> str:
@@ -102,11 +104,13 @@ def complete_model(name: str) -> str:
     return source
 
 
-def base_of(adapter: str | Path) -> str:
+def base_of(adapter: str | Path, remedy: str = "put it back where the adapter names it") -> str:
     """The folder or hub id of an adapter's base. Raises `InputError` if a file of either is missing, or is another than the
     adapter's export says."""
     folder, source = Path(adapter), named_base(adapter)
     refuse_spoilt(folder)
+    if not source or (not Path(source).is_dir() and (source.count("/") > 1 or source[0] in "./~")):
+        raise InputError(f"the adapter's base {source} is gone", str(folder), remedy)
     wanted = facts_of(folder).get("base_weights") or {}
     if wanted and Path(source).is_dir():
         _refuse_others(Path(source), {CONFIG: None, "tokenizer.json": None, **wanted}, how_to_get(source))

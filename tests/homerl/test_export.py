@@ -31,9 +31,12 @@ from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import answered, destination, export, exported_tokenizer, load_model
 from homerl.publish.model_card import gather, model_card
 from homerl.publish.private import SHIPPED, without_files
-from homerl.publish.stages import data_folder, lineage, read_recipe
+from homerl.publish.stages import data_folder, lineage
+from homerl.recipe.folders import read_recipe
 from homerl.run.bench import run_bench
 from homerl.run.recipe import load_recipe
+from homerl.train.common import load_policy
+from homerl.train.model import ModelSettings
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -566,6 +569,22 @@ def test_adapter_whose_base_is_gone(model: Path, tmp_path: Path):
     folder = export(stage, str(tmp_path / "out"), base=str(tmp_path / "moved"))
     merged = AutoModelForCausalLM.from_pretrained(folder)
     assert (logits(merged) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
+
+
+def test_an_adapter_stands_on_its_own_runs_base_wherever_the_run_is_moved(model: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = Path("runs/first/sft/model")  # relative, as recipes name it
+    shutil.copytree(model, base)
+    stage = adapt(base, Path("runs/first/rlve"), model)
+    write(stage / "recipe.yaml", f"{{run: rlve, out: {stage}, model: {{name: {base}}}}}")
+    moved = Path("runs/first").rename(tmp_path / "moved")
+    adapt(model, Path("runs/first/sft"), model)  # another run has the name now
+    loaded = load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve/model"))
+    assert (logits(loaded) - torch.load(moved / "rlve/logits.pt")).abs().max() < 1e-5
+    shutil.rmtree(moved / "sft")
+    shutil.rmtree("runs")
+    with pytest.raises(InputError, match="base runs/first/sft/model is gone"):
+        load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve/model"))
 
 
 # What is refused
