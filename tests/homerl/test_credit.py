@@ -250,6 +250,7 @@ def test_a_plan_uses_the_budget_and_forks_roots_alone(roots, siblings, horizon, 
     forks = plan(roots, siblings, horizon, roots + more, rng)
     assert len(forks) == roots + more and forks[:roots] == [None] * roots
     assert all(0 <= fork.parent < roots and 1 <= fork.step <= horizon for fork in forks[roots:])
+    assert [fork.parent for fork in forks[roots :: siblings - 1]] == [i % roots for i in range(-(-more // (siblings - 1)))]
 
 
 def test_branch_credit_is_unbiased():

@@ -27,6 +27,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 
 from pydantic import Field
 
@@ -56,9 +57,10 @@ def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random
     and `siblings` counts the members of a fork with the root. Two forks at one step of a root form one larger fork.
     """
     forks: list[Fork | None] = [None] * roots
-    while len(forks) < group:
-        fork = Fork(len(forks) % roots, rng.randint(1, horizon))
-        forks += [fork] * min(siblings - 1, group - len(forks))
+    for parent in cycle(range(roots)):
+        if len(forks) >= group:
+            return forks
+        forks += [Fork(parent, rng.randint(1, horizon))] * min(siblings - 1, group - len(forks))
     return forks
 
 
