@@ -70,7 +70,7 @@ def _of_model(recipe: BenchRecipe) -> Players:
     tokenizer = load_tokenizer(name, own=True)
     model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
-    factories = ParticipantFactories(agents_with(engine, tokenizer), identity=identity(recipe))
+    factories = ParticipantFactories(agents_with(engine, tokenizer, engine.longest), identity=identity(recipe))
     pace = Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
     return lambda suite: (factories, pace)
 

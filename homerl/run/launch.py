@@ -61,7 +61,7 @@ def _start(path: str, argv: Sequence[str]) -> None:
         rehearse(recipe)
         if difference := other_count(recipe, path):
             print_error(f"warning: {difference}")
-        for found in measure(recipe, path) if recipe.run != "bench" else ():  # a benchmark looks at its own tasks' prompts
+        for found in measure(recipe, path):
             if found.warns:
                 print_error(f"warning: {found.line}")
     run_recipe(recipe, split_origin(argv)[1])

@@ -104,6 +104,15 @@ def complete_model(name: str) -> str:
     return source
 
 
+def positions_of(name: str) -> int | None:
+    """The most tokens that a model takes, as far as its configuration says."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(complete_model(name))
+    found: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return found
+
+
 def base_of(adapter: str | Path, remedy: str = "put it back where the adapter names it") -> str:
     """The folder or hub id of an adapter's base. Raises `InputError` if a file of either is missing, or is another than the
     adapter's export says."""

@@ -57,6 +57,7 @@ from homerl.train.evaluation import Evaluation
 from homerl.train.objective import RolloutObjective
 from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import ParallelTrainer
+from homerl.train.named import positions_of
 from homerl.train.phases import Phases
 from homerl.train.policy import Reference, adapted, add_head
 from homerl.train.prefetch import RolloutPrefetcher
@@ -88,7 +89,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             make_user,
             recipe.limits,
             recipe.rewards,
-            settings.max_episode_tokens,
+            min(settings.max_episode_tokens, positions_of(source) or settings.max_episode_tokens),
             settings.thoughts,
             settings.truncated == "masked",
         )

@@ -14,12 +14,15 @@ import pytest
 from envs.documents import InputError
 from homerl.agents.guest import GuestAgent
 from homerl.agents.policy import PolicyAgent
+from homerl.bench.recipe import BenchRecipe
 from homerl.bench.rescore import rescore
+from homerl.bench.runner import NothingScored
 from homerl.bench.suites import write_suite
 from homerl.evaluate.suite import BenchRun, run_benchmark
 from homerl.play.faults import AgentFault
 from homerl.play.observation import Observation
 from homerl.play.trajectory import read_rows
+from homerl.run.bench import run_bench
 from homerl.worlds.homeenv.bench.suites import SUITES, make_instance, suite_slots
 
 
@@ -32,14 +35,27 @@ def suite_file(tmp_path_factory) -> Path:
     return path
 
 
-def test_prompts_that_a_model_cannot_take_are_refused_before_play(suite_file, tmp_path, tiny):
-    short = tmp_path / "short"
-    shutil.copytree(tiny, short)
-    config = json.loads((short / "config.json").read_text()) | {"max_position_embeddings": 64}
-    (short / "config.json").write_text(json.dumps(config))
+@pytest.fixture
+def short(tmp_path, tiny) -> Path:
+    """A model that takes 64 tokens."""
+    folder = shutil.copytree(tiny, tmp_path / "short")
+    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 64}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_prompts_that_a_model_cannot_take_are_refused_before_play(suite_file, tmp_path, short):
     with pytest.raises(InputError, match="the model takes 64 tokens, and the prompts of the tasks have"):
         run_benchmark(BenchRun(str(suite_file), str(short), tmp_path / "out", cpu=True))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_recipes_benchmark_says_what_the_model_cannot_take(tmp_path, short, task):
+    suite = {"name": "own", "count": 4, "recipe": task.model_dump(mode="json")}
+    recipe = {"homerl": 1, "run": "bench", "out": tmp_path / "out", "cpu": True, "wandb": {"mode": "disabled"}}
+    recipe |= {"model": {"name": str(short), "dtype": "float32"}, "bench": {"suites": [suite], "max_tokens": 8}}
+    with pytest.raises(NothingScored, match="of all 4 tasks, the dialogue is longer than the model takes"):
+        run_bench(BenchRecipe.model_validate(recipe))
 
 
 def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_nothing(tiny, tokenizer):

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -353,12 +354,21 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
 
 
-def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recipe, updates, tmp_path):
-    """About half of the episodes begin with more tokens than an episode may have."""
-    limit = {"max_episode_tokens": 62, "save_steps": 1, "blueprints_per_update": 4}
-    train_rlve(recipe(updates=1, **limit))
-    train_rlve(recipe(updates=3, **limit))  # goes on from the checkpoint
-    train_rlve(recipe(updates=3, out="unbroken", **limit))
+@pytest.mark.parametrize("of", ["recipe", "model"])
+def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recipe, updates, wild, tmp_path, of):
+    """About half of the episodes begin with more tokens than an episode may have, or than the model has positions for."""
+    limit = {"max_episode_tokens": 62 if of == "recipe" else 512, "save_steps": 1, "blueprints_per_update": 4}
+    named = shutil.copytree(wild, tmp_path / "policy")
+    config = json.loads((named / "config.json").read_text()) | ({"max_position_embeddings": 62} if of == "model" else {})
+    (named / "config.json").write_text(json.dumps(config))
+
+    def train(**more: Any) -> None:
+        whole = recipe(**limit, **more)
+        train_rlve(whole.model_copy(update={"model": whole.model.model_copy(update={"name": str(named)})}))
+
+    train(updates=1)
+    train(updates=3)  # goes on from the checkpoint
+    train(updates=3, out="unbroken")
     assert len(updates) == 1 + 2 + 3
     for _, tokens, rollouts in updates:
         spoiled = [rollout.trajectory.outcome is Outcome.INFRA_ERROR for rollout in rollouts]

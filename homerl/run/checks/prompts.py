@@ -33,7 +33,7 @@ from homerl.recipe.base import Base
 from homerl.run.checks.rehearsal import Source, sources
 from homerl.terminal.console import counted
 from homerl.train.model import ModelSettings
-from homerl.train.named import complete_model
+from homerl.train.named import positions_of
 from homerl.train.tiny import tokenizer_from
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
@@ -140,10 +140,7 @@ def _positions(model: ModelSettings) -> dict[str, int]:
     """The most tokens that the model takes, by the key that it is of; empty if the model does not say so."""
     if model.from_scratch is not None:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(complete_model(model.name or ""))
-    most = getattr(config.get_text_config(), "max_position_embeddings", None)
+    most = positions_of(model.name or "")
     return {"model.name": most} if most else {}
 
 
