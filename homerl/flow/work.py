@@ -6,6 +6,7 @@ Invariants:
 - While blueprints are left, the allowed number of them is played, however long some take.
 - The number of open shards is bounded, so memory does not grow with the number of shards.
 - If asked for, shards are returned in order.
+- Where servers fail for one blueprint after another, the work ends: going on would not help.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome, as_lines
 
 OPEN = 32  # most shards that are open beyond those being played
+FAILED = 10  # blueprints in a row, all of their shards, for which servers fail before the work ends
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class BlueprintLimiter:
 
 
 async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
-    maker, limiter = Maker(config), BlueprintLimiter(at_once)
+    """Raises `InfraError` if servers failed for all blueprints of some shards in a row, and these are not few."""
+    maker, limiter, failed = Maker(config), BlueprintLimiter(at_once), 0
     coming, pending = deque(todo), list[asyncio.Task[Shard]]()
     most = OPEN + at_once // config.shard
     try:
@@ -88,7 +91,11 @@ async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, 
             awaited = pending[:1] if ordered else pending
             if done := next((task for task in awaited if task.done()), None):
                 pending.remove(done)
-                yield done.result()
+                faults = _faults(shard := done.result())
+                failed = failed + len(faults) if len(faults) == len(shard.blueprints) else 0
+                if failed >= min(FAILED, config.shard, config.blueprints):
+                    raise InfraError(faults[0])
+                yield shard
             elif coming and len(pending) < most and limiter.room.is_set():
                 limiter.expect(len(coming[0]))
                 pending.append(asyncio.create_task(_shard(maker, coming.popleft(), limiter)))
@@ -109,7 +116,7 @@ async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | No
 
 
 async def _shard(maker: Maker, blueprints: range, limiter: BlueprintLimiter) -> Shard:
-    """Play one range. Raises `InfraError` if servers failed for all of its blueprints, since going on would not help."""
+    """Play one range."""
 
     async def one(index: int) -> Made:
         async with limiter:
@@ -117,8 +124,11 @@ async def _shard(maker: Maker, blueprints: range, limiter: BlueprintLimiter) -> 
 
     made = await asyncio.gather(*map(one, blueprints))
     lines = [part.stats for part in made]
-    if all(line["outcome"] == Outcome.INFRA_ERROR for line in lines):
-        raise InfraError(lines[0]["fault"])
     dropped = sum((part.dropped for part in made), Counter())
     stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.transport()}
     return Shard(blueprints, "".join(as_lines(row for part in made for row in part.rows)), stats)
+
+
+def _faults(shard: Shard) -> list[str]:
+    """What failed where servers failed, for each such blueprint."""
+    return [line["fault"] for line in shard.stats["blueprints"] if line["outcome"] == Outcome.INFRA_ERROR]

@@ -146,6 +146,19 @@ def test_blueprints_lost_to_servers_are_typed_counted_and_made_again(faultless, 
     assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
 
 
+def test_the_last_blueprint_alone_in_its_shard_does_not_end_the_work(quick, tmp_path):
+    oracle = Oracle(blueprints(3))
+    *_, system = oracle.begun
+
+    def answer(request):
+        return [] if request["messages"][0]["content"] == system else oracle(request)
+
+    with ScriptedServer(answer=answer) as server:
+        synthesise(config(server, blueprints=3, shard=2, retries=0, attempts=1), tmp_path, 0, lambda *_: None)
+    assert json.loads((tmp_path / "stats.json").read_text())["outcomes"]["infra_error"] == 1
+    assert "train-0" in (tmp_path / "trajectories.jsonl").read_text()
+
+
 def test_a_request_that_a_server_will_not_take_is_an_outcome_and_not_asked_for_again(tmp_path):
     oracle = Oracle(blueprints(4), mistakes=0.3)
     system = next(iter(oracle.begun))
