@@ -1,8 +1,8 @@
 """A run's folder holds all that the run reads: the files that its recipe names, and its plug-ins.
 
 Invariants: the run reads the copies, so a file that changes meanwhile changes nothing in it; a run that goes on with another
-file than it began with is refused; a file of a run is never copied again. What other runs made (data, models, a synthesis)
-is not copied.
+file than it began with is refused; a file of a run is copied whole, and never again. What other runs made (data, models, a
+synthesis) is not copied.
 """
 
 from __future__ import annotations
@@ -68,15 +68,20 @@ class _Shelf:
         return (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
 
     def _copy(self, source: Path, copy: Path) -> None:
-        if copy.exists() and not equal_files(source, copy):
+        if copy.exists():
+            if equal_files(source, copy):
+                return
             remedy = f"put back what it was ({copy}), or choose another --out"
             raise InputError(f"the run in {self.folder.parent} began with another content", str(source), remedy)
+        making = copy.with_name(f".{copy.name}.making")  # a start can be killed within a copy
         with naming(copy):
             self.folder.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, copy, dirs_exist_ok=True, ignore=CACHES)
+                shutil.rmtree(making, ignore_errors=True)
+                shutil.copytree(source, making, ignore=CACHES)
             else:
-                shutil.copy2(source, copy)
+                shutil.copy2(source, making)
+            making.rename(copy)
 
 
 def equal_files(one: Path, other: Path) -> bool:

@@ -113,6 +113,19 @@ def test_a_run_that_began_with_another_file_is_refused(here):
         run_recipe(load_recipe(synthesis()))
 
 
+def test_a_start_that_was_killed_within_a_copy_is_started_again(here, monkeypatch):
+    def killed(source: Path, copy: Path) -> None:
+        copy.write_bytes(source.read_bytes()[:100])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "copy2", killed)
+        made_whole(load_recipe(synthesis()))
+    made_whole(load_recipe(synthesis()))
+    assert [path.name for path in Path("runs/mine/files").iterdir()] == ["home.json"]
+    assert Path("runs/mine/files/home.json").read_bytes() == Path("home.json").read_bytes()
+
+
 def test_a_moved_run_goes_on_from_another_folder_without_the_first_files(here, monkeypatch):
     assert call("run", synthesis(blueprints=8)).returncode == 0
     before = Path("runs/mine/trajectories.jsonl").read_bytes()
