@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections import defaultdict
@@ -39,7 +40,10 @@ class RankPhase:
 
 @dataclass
 class Phases:
-    """The nested phases of one rank, and the seconds spent in each share. `detail` returns text on the current phase."""
+    """The nested phases of one rank, and the seconds spent in each share. `detail` returns text on the current phase.
+
+    `ranks` is the number of ranks, if it is known: an earlier start with more of them left their files.
+    """
 
     folder: Path
     rank: int = 0
@@ -48,6 +52,7 @@ class Phases:
     detail: Callable[[], object] = str
     spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stack: list[tuple[RankPhase, str]] = field(default_factory=list)
+    ranks: float = math.inf
 
     def __post_init__(self) -> None:
         self._since = self.clock()
@@ -95,7 +100,7 @@ class Phases:
                 phases.append(RankPhase(**json.loads(path.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError):  # the file is being written, or is of another version
                 continue
-        return [doing for doing in phases if doing.rank != self.rank]
+        return [doing for doing in phases if doing.rank != self.rank and doing.rank < self.ranks]
 
     def _begin(self, name: str, share: str, waits: bool) -> None:
         self._settle()

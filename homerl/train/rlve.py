@@ -179,7 +179,9 @@ class RLVETrainer(ParallelTrainer):
     def _supply(self) -> None:
         """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
         recipe, state = self.recipe, self.accelerator
-        self.phases = Phases(recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting)
+        self.phases = Phases(
+            recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting, ranks=state.num_processes
+        )
         ranks = RankContext(state.process_index, state.num_processes, self._gather)
         curriculum = Curriculum(
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
@@ -332,7 +334,7 @@ class RLVETrainer(ParallelTrainer):
         played = [row["played"] for row in rows]
         returns = [sum(p.rewards) for p in played]
         compared = [one for each in in_groups(played, group) for one in valid(each)]
-        signal = UpdateSignal(batch.advantages, [row["lengths"] for row in rows], returns, compared, group)
+        signal = UpdateSignal(batch.advantages, [row["trained"] for row in rows], returns, compared, group)
         parts = part_metrics(rows, self.recipe.blueprints.recipe)
         metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.metrics
         self._add_metrics(metrics | self.player.metrics())

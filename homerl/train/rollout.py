@@ -63,6 +63,12 @@ class Rollout:
         return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
 
     @property
+    def trained(self) -> list[int]:
+        """The number of tokens of each step that have a loss; those that are masked have none."""
+        spans, mask = enumerate(self.ledger.spans), self.ledger.mask
+        return [0 if i < self.ledger.shared else sum(mask[start:end]) for i, (start, end) in spans]
+
+    @property
     def credit_input(self) -> CreditInput:
         """What a credit mode needs to know of the rollout."""
         own = slice(self.prefix_steps, None)

@@ -31,7 +31,8 @@ class SignalLost(Stopped):
 
 @dataclass(frozen=True)
 class UpdateSignal:
-    """The data of one update, over the rollouts of all ranks; inner lists are indexed by step.
+    """The data of one update, over the rollouts of all ranks; inner lists are indexed by step. `lengths` counts the tokens
+    that have a loss.
 
     `valid` tells which rollouts are compared with others of their group. The rest are left out, and so are groups of which
     fewer than two are valid; the share of these is reported.
@@ -49,8 +50,8 @@ class UpdateSignal:
         return np.asarray(valid & (valid.sum(axis=1, keepdims=True) > 1))
 
     def metrics(self) -> dict[str, float]:
-        """The shares of zero advantages, the advantage mass and the sampled tokens by step index, and the spread of
-        returns.
+        """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens with a loss by step
+        index, and the spread of returns.
         """
         tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
         mass = defaultdict[int, float](float)
@@ -61,8 +62,9 @@ class UpdateSignal:
                 zero[index] += length * (abs(advantage) < TOLERANCE)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
+        masked = bool(tokens) and not any(tokens.values())
         metrics = {
-            "sentinel/zero_advantage": sum(zero.values()) / total,
+            "sentinel/zero_advantage": 1.0 if masked else sum(zero.values()) / total,
             "sentinel/group_std": self.group_std(),
             "sentinel/dropped_groups": 1.0 - float(compared.any(axis=1).mean()),
         }

@@ -88,7 +88,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
     def __init__(self, recipe: SFTRecipe, rank_batches: RankBatches, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rank_batches = rank_batches
-        self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
+        self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
         self.updates = packed_updates(self, recipe)
         self.seen: list[torch.Tensor] = []
 

@@ -207,6 +207,7 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
         "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],
         "lengths": rollout.lengths[: len(trajectory.steps)],
+        "trained": rollout.trained[: len(trajectory.steps)],
         "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
         "truncated_samples": len(rollout.ledger.truncated),
         "thoughts": rollout.ledger.thoughts,

@@ -230,7 +230,9 @@ def test_what_is_masked_moves_no_weight(recipe, updates, truncated, moves):
     train_rlve(settings)
     after = load_file(settings.out / "model/model.safetensors")
     assert any(not torch.equal(before[name], tensor) for name, tensor in after.items()) == moves
-    assert metrics(settings.out)[0]["completions/clipped_ratio"] == 1
+    [line] = metrics(settings.out)
+    assert line["completions/clipped_ratio"] == 1
+    assert (line["credit_by_step/tokens/0"] > 0) == moves
 
 
 def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):

@@ -50,6 +50,10 @@ def test_figures_by_hand():
     }
 
 
+def test_where_all_tokens_are_masked_nothing_has_an_advantage():
+    assert signal([[1.0], [-1.0]], [[0], [0]], [1.0, 0.0])["sentinel/zero_advantage"] == 1.0
+
+
 def test_what_rounding_leaves_of_zero_is_zero():
     assert signal([[1e-17], [-1e-17]], [[3], [5]], [0.3, 0.3])["sentinel/zero_advantage"] == 1.0
 

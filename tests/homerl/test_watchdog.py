@@ -118,6 +118,15 @@ def test_a_rank_that_waits_says_for_whom(tmp_path, clock):
     assert [dog.complaint() for dog in dogs] == [None] * 3
 
 
+def test_a_rank_of_an_earlier_start_with_more_of_them_is_not_named(tmp_path, clock):
+    Phases(tmp_path, 2, clock)
+    waiting, other = (Phases(tmp_path, rank, clock, ranks=2) for rank in range(2))
+    with waiting.phase("collective", waits=True), other.phase("rollout"):
+        clock.now += 31
+        said = Watchdog(waiting, {"collective": 30}).complaint()
+    assert "it waits for rank 1" in said and "rank 2" not in said
+
+
 def test_what_is_done_inside_a_phase_does_not_count_against_it(tmp_path, clock):
     phases = Phases(tmp_path, clock=clock)
     dog = Watchdog(phases, {"rollout": 60, "collective": 60})
