@@ -1,7 +1,7 @@
 """Shows training progress as a bar with metrics below it, and writes the metrics as JSON Lines to the run's folder.
 
-Invariants: only the first process draws and writes; `metrics.jsonl` has one line for each logged update, and a last one
-with totals; on resume, lines after the checkpoint are dropped, so no update appears twice.
+Invariants: only the first process draws and writes; `metrics.jsonl` has one line for each logged update and each evaluation,
+and a last one with totals; on resume, lines after the checkpoint are dropped, so no update appears twice.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class ProgressCallback(TrainerCallback):
         self.path = out / "metrics.jsonl"
         self.name = out.name
         self.bar: Progress | None = None
+        self.held_out: dict[str, Any] = {}  # the last evaluation
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Drop metrics after the checkpoint, and start the bar."""
@@ -64,9 +65,10 @@ class ProgressCallback(TrainerCallback):
             return
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": state.global_step} | logs) + "\n")
+        self.held_out |= {name: value for name, value in logs.items() if name.startswith("eval/")}
         note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
         self.bar.update(self.task, note=note)
-        if (figures := terminal_panel(logs)) is not None:
+        if (figures := terminal_panel(self.held_out | logs)) is not None:
             self.live.update(Group(self.bar, figures))
 
     def stop(self) -> None:
@@ -106,9 +108,11 @@ class TimeLimit(TrainerCallback):
 
 
 def _is_update(line: str, last: int) -> bool:
-    """Whether a line is a logged update with a step up to `last`. Totals, a last evaluation and truncated lines are not."""
+    """Whether a line is a logged update with a step up to `last`, or an evaluation before it. Totals and truncated lines are
+    not; and a run that goes on evaluates again where it stopped.
+    """
     try:
         row = json.loads(line)
     except json.JSONDecodeError:
         return False
-    return row["step"] <= last and "loss" in row
+    return row["step"] <= last if "loss" in row else row["step"] < last and "eval/counted" in row

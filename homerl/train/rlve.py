@@ -118,6 +118,8 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
         )
     shared = common_arguments(recipe, settings) | {
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
+        "logging_steps": settings.log_steps * settings.iterations,
+        "logging_first_step": settings.iterations == 1,  # else a line would have half an update
     }
     steps = settings.updates * settings.iterations
     arguments = TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
@@ -311,7 +313,7 @@ class RLVETrainer(ParallelTrainer):
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
         with self.phases.phase("rollout"):
             metrics = self.evaluation.play(self.prefetcher.run)
-        self._add_metrics(metrics)
+        super().log(dict(metrics))  # at once: a mean over several policies would be none of them
         with self.phases.phase("train"):
             self.evaluation.keep(self.batches, metrics, self.save_model)
         self.player.waiting.take()
@@ -360,5 +362,5 @@ class RLVETrainer(ParallelTrainer):
             folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.rollouts]
             rows = uniform_rows(lambda: map(to_row, trajectories))
-            write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", rows)
+            write_rows(folder / f"update_{self.batches:06d}.jsonl", rows)
             log_transcripts(self.recipe, trajectories, self.state.global_step)

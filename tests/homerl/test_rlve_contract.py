@@ -240,7 +240,7 @@ def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):
     for tokens, iterations in (("auto", 1), (200, 1), (200, 2)):
         train_rlve(recipe(out=f"{tokens} {iterations}", updates=1, tokens_per_step=tokens, iterations=iterations))
     lines = [metrics(tmp_path / name) for name in ("auto 1", "200 1", "200 2")]
-    assert [len(some) for some in lines] == [1, 1, 2]
+    assert [[line["step"] for line in some] for some in lines] == [[1], [1], [2]], "a line an update"
     assert lines[0][0]["packing/passes"] == 1 < lines[1][0]["packing/passes"]
     (_, whole, _), (_, parts, _), (_, twice, _) = updates
     for other in (parts, twice):
@@ -529,11 +529,22 @@ def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, iterat
     for name in written:
         assert (plain.out / "rollouts" / name).read_bytes() == (watched.out / "rollouts" / name).read_bytes()
     lines = [json.loads(line) for line in (watched.out / "metrics.jsonl").read_text().splitlines()]
-    evaluated = [(line["step"], "loss" in line) for line in lines if "eval/success" in line]
-    assert evaluated == [(1, True), (2 * iterations, False)], "before the first update, logged with it, and at the end"
+    evaluated = [line["step"] for line in lines if "eval/success" in line]
+    assert evaluated == [0, 2 * iterations] and all("loss" not in line for line in lines if "eval/success" in line)
     best = json.loads((watched.out / "best/score.json").read_text())
     assert best["update"] == 0 and best["eval/counted"] == 1.0
     assert (watched.out / "best/model/model.safetensors").exists() and not (watched.out / "best.making").exists()
+
+
+def test_each_evaluation_has_a_line_also_after_a_resume(recipe):
+    """Two updates to a line, an evaluation each; the run stops after the second and goes on."""
+    settings = {"log_steps": 2, "save_steps": 2, "lr_scheduler": "constant"}
+    for updates in (2, 4):
+        made = recipe(updates=updates, **settings)
+        train_rlve(made.model_copy(update={"evaluation": type(made.evaluation)(every=1, count=3)}))
+    lines = [json.loads(line) for line in (made.out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "eval/counted" in line] == [0, 1, 2, 3, 4]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 4]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
