@@ -67,6 +67,9 @@ def test_each_reward_by_itself():
     assert success(facts(0.5, 1, last=True)) == 1 and success(facts(0.5, 1)) == 0
     assert audit(facts(0, 0, blocked=("syntax", "syntax"))) == -1
     assert code_check(facts(0, 0, code="device('1').__class__")) == -1
+    assert code_check(facts(0, 0, code="x = (", blocked=("syntax",))) == 0
+    hidden = "getattr(device('1'), 'x')\nx = ("
+    assert code_check(facts(0, 0, code=hidden, blocked=("restricted_code", "syntax"))) == -1
     assert code_length(facts(0, 0, code_tokens=6), max_code_tokens=5) == -1
     assert turn_limit(facts(0, 0, turn=3), max_turns=2) == -1
     assert collateral(facts(0, 0, side_effects_before=1, side_effects_after=2)) == -1
