@@ -73,6 +73,7 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
     A flywheel first takes what it would make alike from the run `origin`.
     """
     from homerl.processes.locks import folder_lock
+    from homerl.run.begun import refuse_another_training
     from homerl.run.flywheel import stages
     from homerl.run.origin import take
     from homerl.run.record import write_record
@@ -84,6 +85,7 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
             recipe = made_whole(recipe)
             if origin and recipe.run == "flywheel":
                 take(recipe, [*stages(recipe)], origin)
+            refuse_another_training(recipe)
             if not _is_done(recipe):
                 write_record(recipe)
         with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where

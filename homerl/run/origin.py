@@ -7,7 +7,6 @@ copied whole or not at all, and the other run never changes; RLVE is never taken
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -18,9 +17,10 @@ from typing import Any
 from envs.documents import InputError, naming, read_yaml
 from homerl.bench.recipe import BenchRecipe
 from homerl.recipe.base import Base
-from homerl.recipe.place import FILES, leaves
+from homerl.recipe.place import FILES
+from homerl.run.begun import differing
 from homerl.run.children import stage_recipe_path
-from homerl.run.products import Stage, all_scored, comparable, count_trajectories, lost, made_by
+from homerl.run.products import Stage, all_scored, count_trajectories, lost, made_by
 from homerl.run.starting import FLAG
 from homerl.run.whole import equal_files
 from homerl.terminal.console import say
@@ -62,8 +62,7 @@ def _differing(stage: dict[str, Any], theirs: Path) -> list[str]:
     """The keys in which the recipe of another run's stage differs."""
     if not (path := theirs / stage_recipe_path(stage).name).is_file():
         return []
-    one, other = (dict(leaves(json.loads(comparable(data)))) for data in (read_yaml(path).data, stage))
-    return [key for key in dict.fromkeys([*one, *other]) if one.get(key) != other.get(key)]
+    return differing(read_yaml(path).data, stage)
 
 
 def _copy(source: Path, target: Path, measured: bool) -> None:

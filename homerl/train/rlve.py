@@ -54,10 +54,10 @@ from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.distill import distilled, teacher_of
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
+from homerl.train.named import positions_of
 from homerl.train.objective import RolloutObjective
 from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import ParallelTrainer
-from homerl.train.named import positions_of
 from homerl.train.phases import Phases
 from homerl.train.policy import Reference, adapted, add_head
 from homerl.train.prefetch import RolloutPrefetcher
