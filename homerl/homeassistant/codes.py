@@ -12,6 +12,7 @@ from homerl.homeassistant.listing import Entity
 
 DOMAIN = "alarm_control_panel"
 TO_ARM = "code_arm_required"
+CODE = "code"  # the argument
 GIVEN = 'code != None and code != ""'  # the real panel judges it
 
 

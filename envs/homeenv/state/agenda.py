@@ -168,14 +168,19 @@ class Agenda:
         for place in ended:
             self._put(place, None)
         run = rule.run if rule.run is not None else max(self._runs(rule), default=0) + 1
-        at, home = rule.start, self.home
+        at, home, own = rule.start, self.home, self._place(rule)
         for _ in range(MOST_STEPS):
             if at >= len(rule.program):
                 return
             step, at = rule.program[at], at + 1
             match step:
                 case Call(action, told):
-                    self._call(action, {name: _worked_out(value, home) for name, value in told})
+                    self._trace(own, action)
+                    try:
+                        self._call(action, {name: _worked_out(value, home) for name, value in told})
+                    except Refused:
+                        self._trace(own, *(one.action for one in rule.program[at:] if isinstance(one, Call)))
+                        raise
                     count(home, 0)
                 case Switch():
                     self._switch(step)
@@ -187,6 +192,16 @@ class Agenda:
                 case Wait() if step.until is None or not step.until.holds(home):
                     self._wait(rule, run, at, step)
                     return
+
+    def _place(self, rule: Rule) -> int | None:
+        """The index of a rule, or of the one whose run it goes on with; None if that was deleted."""
+        own = rule.id.partition("#")[0]
+        return next((place for place, one in enumerate(self.rules) if one is not None and one.id == own), None)
+
+    def _trace(self, place: int | None, *actions: Action) -> None:
+        """Keep when the steps of the rule at an index came to these calls."""
+        if place is not None and (rule := self.rules[place]) is not None:
+            self.rules[place] = rule.with_progress(tried={**rule.tried, **dict.fromkeys(actions, self.home.clock)})
 
     def _switch(self, step: Switch) -> None:
         """Enable or disable automations; the runs of one that is disabled end."""

@@ -22,6 +22,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -70,6 +71,9 @@ class Rule:
     Five fields are progress: `held` (whether the condition held when it was last evaluated), `last` (the watched values
     then), `since` (when the rule was triggered), `due` (the next time by cron or `at`) and `fired` (when the rule last
     acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
+
+    `tried` is a trace that no behaviour depends on, so no key and no file has it: when the steps last came to each of the
+    `actions`. A refused one counts, and so do those after it, since another home may not refuse it.
     """
 
     id: str
@@ -94,6 +98,7 @@ class Rule:
     of: str | None = None
     run: int | None = None
     start: int = 0
+    tried: Mapping[Action, int] = field(default_factory=dict, compare=False, repr=False)
     condition: Condition | None = field(default=None, compare=False, repr=False)
     proviso: Condition | None = field(default=None, compare=False, repr=False)
     earlier: Condition | None = field(default=None, compare=False, repr=False)

@@ -19,8 +19,9 @@ from homerl.homeassistant.automations.conditions import Scope, be_whole, listed
 from homerl.homeassistant.automations.states import UNITS, duration
 from homerl.homeassistant.automations.telling import Told, Unread, number
 from homerl.homeassistant.automations.telling import text as text_of
-from homerl.homeassistant.automations.text import BESIDE, QUIET, TELLING, is_effectless
+from homerl.homeassistant.automations.text import BESIDE, HIDDEN, QUIET, TELLING, is_effectless
 from homerl.homeassistant.automations.triggers import triggers_of
+from homerl.homeassistant.codes import CODE, GIVEN
 from homerl.homeassistant.translation import domain_of, from_homeassistant
 
 Step = dict[str, Any]
@@ -162,10 +163,10 @@ class Writer:
     def _delay(self, text: Mapping[str, Any]) -> list[Step]:
         told = text["delay"]
         if isinstance(told, str) and "{" in told:
-            seconds: Any = self._seconds(self.scope.value(told), 1)
+            seconds: Any = self._seconds(self.scope.value(told))
         elif isinstance(told, Mapping) and any(isinstance(one, str) and "{" in one for one in told.values()):
             parts = [
-                self._seconds(self.scope.value(str(one)) if isinstance(one, str) else one, UNITS[key])
+                self._seconds(self.scope.value(one) if isinstance(one, str) else one, key)
                 for key, one in told.items()
                 if key in UNITS
             ]
@@ -175,11 +176,11 @@ class Writer:
         self._pass()
         return [{"delay": seconds}]
 
-    def _seconds(self, value: Any, unit: float) -> int | str:
-        """What a part of a delay comes to: seconds, or the expression of them."""
+    def _seconds(self, value: Any, unit: str = "") -> int | str:
+        """What a delay, or its part of a unit, comes to: seconds, or the expression of them."""
         if not isinstance(value, Told):
-            return duration(value) if unit == 1 else round(float(value) * unit)
-        return f"{number(value, self.scope.facts)} * {unit}"
+            return duration({unit: value} if unit else value)
+        return f"{number(value, self.scope.facts)} * {UNITS[unit or 'seconds']}"
 
     def _timeout(self, text: Mapping[str, Any]) -> Step:
         """How long something is waited for, and whether all ends then."""
@@ -286,9 +287,11 @@ class Writer:
         told = {key: value for key, value in values.items() if isinstance(value, Told)}
         plain = {key: value for key, value in values.items() if key not in told}
         name, arguments = from_homeassistant(self.home, entity, service, plain)
+        if (called := self.home.plan.by_did[entity].spec.service_index[name].service).requires == GIVEN:
+            arguments = {CODE: HIDDEN, **arguments}  # the owner's code is in no home, and the panel here takes any
         step: Step = {"did": entity, "locator": name, "arguments": arguments}
         if told:
-            known = {one.name: one for one in self.home.plan.services[entity, name][0].service.arguments}
+            known = {one.name: one for one in called.arguments}
             named = {key: value for key, value in told.items() if key in known}
             if len(named) < len(told) or any(known[key].type not in ("int", "float", "str", "enum") for key in named):
                 raise Unread(f"an action gives {service} an argument that a template tells")

@@ -47,6 +47,7 @@ SERVICES = {  # by domain and type, where the service has another name
     "light": {"brightness_increase": "turn_on", "brightness_decrease": "turn_on", "flash": "turn_on"},
 }
 STEPS = {"brightness_increase": {"brightness_step_pct": 10}, "brightness_decrease": {"brightness_step_pct": -10}}
+IS = {("vacuum", "cleaning"): ["cleaning", "returning"]}  # by domain and type, conditions on several states
 OURS = frozenset("device_id domain type entity_id subtype platform trigger condition id for".split())  # no data of a service
 
 
@@ -100,7 +101,7 @@ def condition_of(text: Mapping[str, Any]) -> dict[str, Any]:
         return {"condition": "state", **named, "state": text[kind], **attribute}
     if kind == "selected_option" and "option" in text:
         return {"condition": "state", **named, "state": text["option"]}
-    return {"condition": "state", **named, "state": _state(domain, {"open": "opened"}.get(kind, kind)), **held}
+    return {"condition": "state", **named, "state": IS.get((domain, kind)) or _state(domain, kind), **held}
 
 
 def action_of(text: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ is not taken, or that reaches beyond the home, whose change makes it act and on 
 What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens.
 
 Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
-unreadable; for each automation that is not taken, a note says why.
+unreadable; for each automation or script that is not taken, a note says why, whatever is wrong with its text.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
         try:
             taken = read_automation(home, entity, kept)
             rules = tuple(recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
-        except (Unread, Refused) as reason:
-            notes.append(Note(entity, "automation", reason.message if isinstance(reason, Refused) else str(reason)))
+        except Exception as error:  # people write the texts: none ends the import of the others
+            notes.append(Note(entity, "automation", _why(error)))
             unfollowed += _unfollowed(home, entity, kept)
             continue
         unfollowed += _beyond(home, entity, kept, taken)
@@ -80,11 +80,18 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
             hidden += taken.rules
     for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
         if entity in home.plan.by_did and text is not None:
-            hidden += _script(home, entity, readable(text, listing.sources[FORMS], CODES))
+            hidden += _script(home, entity, readable(text, listing.sources[FORMS], CODES), notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
     return notes
+
+
+def _why(error: Exception) -> str:
+    """Why something is not taken. Of what nobody foresaw the kind alone is told: the rest may repeat what is private."""
+    if isinstance(error, Refused):
+        return error.message
+    return str(error) if isinstance(error, Unread) else f"its text cannot be read ({type(error).__name__})"
 
 
 def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
@@ -144,7 +151,7 @@ def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: Taken) -> Itera
         yield Unfollowed(id=id, reads=reads, acts=taken.outside)
 
 
-def _script(home: Home, id: str, text: Any) -> Iterator[Hidden]:
+def _script(home: Home, id: str, text: Any, notes: list[Note]) -> Iterator[Hidden]:
     """What a script does when it is run, if it can be read: its device counts the runs."""
     writer = Writer(Scope(HomeFacts(home, {})))
     try:
@@ -153,7 +160,8 @@ def _script(home: Home, id: str, text: Any) -> Iterator[Hidden]:
             id=id, conditions=(f'changed = device("{id}").{RUNS}',), actions=tuple(steps), runs=_runs(id, text, waits(steps))
         )
         recorded_rule(home, one)
-    except (Unread, Refused, AttributeError):  # its device is guarded all the same, since nobody knows what it does
+    except Exception as error:  # its device is guarded all the same, since nobody knows what it does
+        notes.append(Note(id, "script", _why(error), minor=True))
         return
     if steps:
         yield one

@@ -23,18 +23,20 @@ def known(listing: Listing) -> Known:
     sources = listing.sources
     rows = [row for row in sources[REGISTERED] if isinstance(row, Mapping) and isinstance(row.get("id"), str)]
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
-    floors = {area["area_id"]: area.get("floor_id") for area in sources[AREAS]}
-    devices = {device["id"]: None for device in sources[DEVICES]}
+    areas: dict[Any, Mapping[str, Any]] = {area["area_id"]: area for area in sources[AREAS]}
+    devices: dict[Any, Mapping[str, Any]] = {device["id"]: device for device in sources[DEVICES]}
     for entity, entry in sources[ENTRIES].items():
         if not isinstance(entry, Mapping) or entry.get("entity_category") or entry.get("hidden_by"):
             continue  # Home Assistant does not mean these by a place
-        area = listing.area_of(entity)
-        named = [("area_id", area), ("floor_id", floors.get(area) if area else None), ("device_id", entry.get("device_id"))]
-        for place in named + [("label_id", label) for label in entry.get("labels") or ()]:
-            if place[1] is not None:
-                places[place[0], place[1]].append(entity)
+        place, device = listing.area_of(entity), entry.get("device_id")
+        area, holders = areas.get(place, {}), (entry, devices.get(device, {}), areas.get(place, {}))
+        named = [("area_id", place), ("floor_id", area.get("floor_id")), ("device_id", device)]
+        named += [("label_id", label) for holder in holders for label in holder.get("labels") or ()]
+        for key, id in dict.fromkeys(named):
+            if id is not None:
+                places[key, id].append(entity)
     told = {place: tuple(sorted(found)) for place, found in places.items()}
-    empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in floors}
+    empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in areas}
     return Known({row["id"]: row["entity_id"] for row in rows}, empty | told, _sun(sources))
 
 

@@ -25,6 +25,7 @@ HOME = "home"  # the only place of a person that an import keeps
 TEXTS = ("str", "enum")  # types of states that are here what they are there
 DURATION = "second"  # the unit of what may be a text there, such as `0:05:00`
 UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "milliseconds": 0.001}
+LONGEST = 10**12  # of the numbers of a duration; YAML may write infinity
 SUN = "sun.sun"
 
 
@@ -189,8 +190,8 @@ def duration(text: Any) -> int:
 def _amount(amount: Any, text: Any) -> float:
     """A number of a duration's text."""
     if isinstance(amount, str) and re.fullmatch(r"\d+(\.\d+)?", amount):
-        return float(amount)
-    if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
+        amount = float(amount)
+    if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not 0 <= amount <= LONGEST:
         raise Unread(f"a duration is '{text}'")
     return amount
 

@@ -19,6 +19,7 @@ COLD, GUESTS, MODE = "sensor.outside_temperature", "input_boolean.guest_mode", "
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
 MOTION = {"trigger": "state", "entity_id": GUESTS, "to": "on"}
 HUMIDITY = "input_number.target_humidity"
+MOVEMENT, ROBOT = "binary_sensor.movement_backyard", "vacuum.demo_vacuum_0_ground_floor"
 WET = {"trigger": "numeric_state", "entity_id": HUMIDITY}
 CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
 
@@ -39,6 +40,10 @@ def state(entity: str, to: Any, **more: Any) -> dict[str, Any]:
 
 def where(entity: str, *states: str) -> dict[str, Any]:
     return {"condition": "state", "entity_id": entity, "state": [*states]}
+
+
+def device(domain: str, type: str, entity: str) -> dict[str, Any]:
+    return {"condition": "device", "device_id": "x", "domain": domain, "type": type, "entity_id": entity}
 
 
 # A text; what changes then, in this order; and after how many of these changes the lamp is off, None for never.
@@ -188,6 +193,14 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on"), (HUMIDITY, "state", 71.0), (GUESTS, "state", "off"), (GUESTS, "state", "on")], 4),
     "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "living_room"}}]},
         [(GUESTS, "state", "on")], 1),
+    "a lock that is open": (
+        {"conditions": [device("lock", "is_open", "lock.openable_lock")]},
+        [("lock.openable_lock", "state", "open"), (GUESTS, "state", "on")], 2),
+    "a cover that is open": (
+        {"conditions": [device("cover", "is_open", "cover.hall_window")]}, [(GUESTS, "state", "on")], 1),
+    "a sensor that is open": (
+        {"conditions": [device("binary_sensor", "is_open", MOVEMENT)]},
+        [(MOVEMENT, "state", "on"), (GUESTS, "state", "on")], 2),
     "an entity that is named twice is called once": (
         {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
     ),
@@ -208,6 +221,20 @@ def test_what_is_taken_acts_when_the_real_one_does(
             when = count
             break
     assert when == off
+
+
+@pytest.mark.parametrize(
+    ("services", "state", "off"),
+    [([], "docked", False), (["start"], "cleaning", True), (["start", "return_to_base"], "returning", True)],
+)
+def test_a_robot_cleans_until_it_is_home(services: list[str], state: str, off: bool) -> None:
+    home = imported(conditions=[device("vacuum", "is_cleaning", ROBOT)]).home
+    for service in services:
+        home.call(ROBOT, service)
+    assert home.get(ROBOT, "state") == state
+    home.set(home.plan.slot_of(GUESTS, "state"), "on")
+    home.advance(0)
+    assert (home.get(LAMP, "state") == "off") is off
 
 
 def test_what_an_automation_needs_besides_its_trigger_is_kept_in_files_told_and_left_by_an_edit() -> None:
@@ -259,6 +286,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         "before something was changed",
     ),
     "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
+    "a wait for a word": ({"actions": [{"delay": {"minutes": "{{ trigger.platform }}"}}, OFF]}, "a duration is"),
     "an endless loop": ({"actions": [{"repeat": {"while": [where(MODE, "Home")], "sequence": [OFF]}}]}, "without a wait"),
     "runs that queue": ({"mode": "queued", "actions": [{"delay": 1}, OFF]}, "queues"),
     "an event of the home": ({"triggers": [{"trigger": "event", "event_type": "state_changed"}]}, "'event'"),

@@ -10,7 +10,7 @@ import pytest
 
 from homerl.homeassistant.generic import Note
 from homerl.homeassistant.importing import Imported, import_home
-from homerl.homeassistant.listing import AUTOMATIONS
+from homerl.homeassistant.listing import AREAS, AUTOMATIONS, DEVICES, ENTRIES
 from tests.homerl.homeassistant.replay import listing, naming
 
 NAME = "automation.hall_light_at_the_door"
@@ -185,6 +185,51 @@ def test_a_duration_is_read_as_home_assistant_reads_it(told: Any, held: int) -> 
 @pytest.mark.parametrize("text", ["text", [1, 2], {"triggers": 5}, {"triggers": [5], "actions": [7], "conditions": [None]}])
 def test_what_is_no_automation_ends_no_import(text: Any) -> None:
     assert len(notes(text)) == 1 and not imported(text).home.rules
+
+
+ODD = [
+    {"triggers": [MOTION | {"id": "evening"}], "actions": [{"delay": {"minutes": "{{ trigger.id }}"}}, LIGHT]},
+    {"triggers": [MOTION], "actions": [{"delay": {"minutes": float("inf")}}, LIGHT]},
+    {"triggers": [MOTION], "actions": [{"delay": "{{ [5] }}"}, LIGHT]},
+    {"triggers": [MOTION], "conditions": ["{{ 'abc'.startswith(5) }}"], "actions": [LIGHT]},
+    {"triggers": [MOTION], "conditions": ["{{ float() }}"], "actions": [LIGHT]},
+    {"triggers": [MOTION, MOTION | {"to": {"on": True}}], "actions": [LIGHT]},
+]
+
+
+def test_what_nobody_foresaw_ends_no_import_and_is_not_followed() -> None:
+    """The guard knows what it acts on, and what else is in the home is as before."""
+    home = naming(listing(), (NAME, LIGHT, MOTION))
+    odd = {f"automation.odd_{number}": text for number, text in enumerate(ODD)}
+    texts = {NAME: {"triggers": [MOTION], "actions": [LIGHT]}} | odd
+    made = import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}))
+    assert [rule.id for rule in made.home.rules] == [NAME] and made.home.plan.origin is not None
+    assert [note.entity for note in made.notes if note.part == "automation"] == [*odd]
+    told = {one.id: (one.reads, one.acts) for one in made.home.plan.origin.unfollowed}
+    assert told == dict.fromkeys(odd, (("binary_sensor.movement_backyard",), ("light.entrance_color_white_lights",)))
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "id", "other"),
+    [
+        (DEVICES, "id", "00000000000000000000000000000045", False),
+        (AREAS, "area_id", "living_room", True),
+        (ENTRIES, "entity_id", BED, False),
+    ],
+    ids=["device", "area", "entity"],
+)
+def test_a_label_means_what_has_it_and_what_is_in_it(source: str, key: str, id: str, other: bool) -> None:
+    beside = "light.living_room_rgbww_lights"
+    home = naming(listing(), (NAME, BED, beside, MOTION))
+    rows = home.sources[source]
+    told = {
+        name: row | {"labels": ["evening"]} if row and row[key] == id else row
+        for name, row in (rows.items() if isinstance(rows, dict) else enumerate(rows))
+    }
+    text = {"triggers": [MOTION], "actions": [{"action": "light.turn_off", "target": {"label_id": "evening"}}]}
+    sources = {source: told if isinstance(rows, dict) else [*told.values()], AUTOMATIONS: {NAME: text}}
+    (rule,) = import_home(home.model_copy(update={"sources": home.sources | sources})).home.rules
+    assert {action.did for action in rule.actions} == {BED, *([beside] if other else [])}
 
 
 def test_a_saved_automation_is_the_same_again() -> None:

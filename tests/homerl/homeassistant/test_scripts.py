@@ -13,6 +13,7 @@ from envs.homeenv.home import Home
 from homerl.homeassistant.automations.lengths import length
 from homerl.homeassistant.client import connect
 from homerl.homeassistant.fixtures import load, save
+from homerl.homeassistant.generic import Note
 from homerl.homeassistant.history import is_at_once, with_history
 from homerl.homeassistant.importing import Imported, import_home
 from homerl.homeassistant.listing import HISTORY, SCRIPTS, Listing
@@ -53,12 +54,21 @@ def test_one_without_delays_has_run_when_it_was_called() -> None:
     assert not home.told_rules, "a script is no automation to an agent"
 
 
-@pytest.mark.parametrize("text", [None, {"sequence": [{"action": "light.turn_on", "data": {"x": "{{ y }}"}}]}])
+ODD = {"sequence": [{"if": "{{ 'abc'.startswith(5) }}", "then": [OFF]}]}
+
+
+@pytest.mark.parametrize("text", [None, {"sequence": [{"action": "light.turn_on", "data": {"x": "{{ y }}"}}]}, ODD])
 def test_one_that_is_not_read_only_runs(text: dict[str, Any] | None) -> None:
     home = served(text)
     home.call(SCRIPT, "turn_on")
     home.advance(0)
     assert not [rule for rule in home.rules if rule.id == SCRIPT] and home.get(LAMP, "state") == "on"
+
+
+def test_one_that_is_not_read_is_noted() -> None:
+    assert [note for note in imported(**{SCRIPTS: {SCRIPT: ODD}}).notes if note.part == "script"] == [
+        Note(SCRIPT, "script", "its text cannot be read (TypeError)", minor=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,7 @@ def test_one_that_is_not_read_only_runs(text: dict[str, Any] | None) -> None:
         ([OFF], 0),
         ([{"delay": 5}, {"delay": {"minutes": 1}}], 65),
         ([{"delay": "{{ x }}"}], None),
+        ([{"delay": {"minutes": float("inf")}}], None),
         ([{"wait_template": "{{ x }}"}], None),
         ([{"if": [], "then": [{"delay": 5}]}], None),
         (OFF, 0),

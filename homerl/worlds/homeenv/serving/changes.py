@@ -1,19 +1,20 @@
 """What calls change in a home, at once and later, and whether another home became the same.
 
 Invariants: nothing here changes a home. What happens later without the calls too, such as at a time of day, is no change.
+What an automation does to a device is in the changes or the actions, also if the twin refuses it or shows nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import HOME
 from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
-from envs.homeenv.state.rules import Rule
+from envs.homeenv.state.rules import Action, Rule
 from envs.homeenv.state.state import Change
 from envs.homeenv.values.types import NUMBERS, ValueType
 from homerl.homeassistant.agreement import PRESSED
@@ -48,7 +49,8 @@ class Later:
 
 def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     """What differs between two states of a home, of its devices alone, without what devices keep to themselves."""
-    plan, later = before.plan, after.fork()
+    plan, after = before.plan, _settled(after)
+    later = after.fork()
     later.advance(TRAVEL_SECONDS)
     return tuple(
         ChangeRecord(
@@ -69,13 +71,14 @@ def later_of(before: Home, after: Home) -> Later:
     rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
         return Later()
+    after = _settled(after)
     plan, without, with_calls = before.plan, before.fork(), after.fork()
     begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
     with_calls.rules = (*(_kept(rule, after) for rule in before.rules), *begun)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
     now = {one.slot: one.after for one in before.diff(after)}
-    at_once = {plan.slots[slot].owner for slot in now}
+    at_once = {plan.slots[one.slot].owner for one in _told(before, after)}
     stirred = [rule for rule in rules if _stirs(_course(without, rule), _course(with_calls, rule), before.clock)]
     driven = _driven(stirred) | (_driven(rules) - at_once)
     changes = tuple(
@@ -84,16 +87,22 @@ def later_of(before: Home, after: Home) -> Later:
         if (slot := plan.slots[one.slot]).owner in driven and (one.slot, one.after) not in now.items()
     )
     changed = {change.did for change in changes}
-    waiting = {rule.of for rule in with_calls.rules if rule.run is not None}
     actions = tuple(
         Made(action.did, action.service, dict(action.arguments))
         for rule in stirred
-        if rule.steps is None or rule.of in waiting  # else the changes tell which of its steps it took
-        for seen in [_seen(_course(with_calls, rule), before.clock, at_once, changed)]
-        for action in rule.actions
+        for course in [_course(with_calls, rule)]
+        for seen in [_seen(course, before.clock, at_once, changed)]
+        for action in _calls(rule, course, before.clock)
         if action.did not in seen
     )
     return Later(changes, actions)
+
+
+def _settled(home: Home) -> Home:
+    """The home once its automations have done what they do at once."""
+    settled = home.fork()
+    settled.advance(0)
+    return settled
 
 
 def _kept(rule: Rule, after: Home) -> Rule:
@@ -112,20 +121,33 @@ def _told(before: Home, after: Home) -> Iterator[Change]:
 
 @dataclass(frozen=True)
 class Course:
-    """How far an automation has come: since when it waits, and when it acted last."""
+    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`Rule.tried`).
+
+    It `waits` if a run of it does.
+    """
 
     since: int | None = None
     fired: int | None = None
+    tried: Mapping[Action, int] = field(default_factory=dict)
+    waits: bool = False
 
 
 def _course(home: Home, rule: Rule) -> Course:
-    return next((Course(one.since, one.fired) for one in home.rules if one.id == rule.id), Course())
+    waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
+    return next((Course(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id), Course())
 
 
 def _stirs(without: Course, with_calls: Course, begin: int) -> bool:
     """Whether an automation waits or has acted since a time, and not so without the calls."""
-    waits = with_calls.since not in (None, without.since)
-    return waits or (with_calls.fired != without.fired and (with_calls.fired or 0) >= begin)
+    waits = with_calls.since not in (None, without.since) or with_calls.waits > without.waits
+    acted = with_calls.fired != without.fired and (with_calls.fired or 0) >= begin
+    return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
+
+
+def _calls(rule: Rule, course: Course, begin: int) -> Iterator[Action]:
+    """The calls of an automation; of its steps, unless a run still waits, those to which it has come since a time."""
+    whole = rule.steps is None or course.waits
+    yield from (action for action in rule.actions if whole or course.tried.get(action, -1) >= begin)
 
 
 def _seen(course: Course, begin: int, at_once: set[str], changed: set[str]) -> set[str]:

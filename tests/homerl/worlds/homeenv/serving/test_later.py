@@ -13,21 +13,24 @@ from envs.homeenv.home import Home
 from envs.messages import call_message, tool_call
 from homerl.homeassistant.fixtures import load
 from homerl.homeassistant.importing import import_home
-from homerl.homeassistant.listing import AUTOMATIONS
+from homerl.homeassistant.listing import AUTOMATIONS, SCRIPTS
 from homerl.worlds.homeenv.live import LiveSituation, Visit
 from homerl.worlds.homeenv.serving.changes import FORESIGHT_SECONDS, later_of
 
 UNLOCK = {"action": "lock.unlock", "target": {"entity_id": "lock.front_door"}}
+PORCH = {"action": "light.turn_on", "target": {"entity_id": "light.porch"}}
 LAMP_ON = {"trigger": "state", "entity_id": "light.hall", "to": "on"}
 BLIND_UP = {"trigger": "numeric_state", "entity_id": "cover.blind", "attribute": "current_position", "above": 50}
+SHOWN = {"cover.blind": {"current_position": 0}, "sensor.level": {"unit_of_measurement": "%"}}
 LATER = "later: Front Door: state from locked to unlocked"
+SEQUENCES = {"script.gate": {"sequence": [{"action": "rest_command.gate"}]}}  # a script whose work the twin does not show
 
 
 @pytest.fixture
 def automated(tmp_path):
-    """A home with an automation."""
+    """A home with an automation, which has one trigger or several."""
 
-    def made(trigger: dict[str, Any], action: dict[str, Any] = UNLOCK) -> Home:
+    def made(trigger: dict[str, Any] | list[dict[str, Any]], *actions: dict[str, Any]) -> Home:
         written_home(
             tmp_path,
             Row("light.hall", "Hall Lamp"),
@@ -35,17 +38,21 @@ def automated(tmp_path):
             Row("lock.front_door", "Front Door", state="locked"),
             Row("cover.blind", "Blind", state="closed", device_class="blind", closed=True),
             Row("automation.x", "X", state="on"),
+            Row("alarm_control_panel.home", "Alarm", state="armed_away", code_format="number", code_arm_required=True),
+            Row("cover.garage", "Garage Door", state="open", device_class="garage", closed=False),
+            Row("script.gate", "Gate"),
+            Row("sensor.level", "Level", state="unknown"),
         )
         states = json.loads((tmp_path / "states.json").read_text())
         for state in states:
-            state["attributes"] |= {"current_position": 0} if state["entity_id"] == "cover.blind" else {}
+            state["attributes"] |= SHOWN.get(state["entity_id"], {})
         (tmp_path / "states.json").write_text(json.dumps(states))
         listing = load(tmp_path)
-        text = {"alias": "x", "triggers": [trigger], "actions": [action]}
-        home = import_home(
-            listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: {"automation.x": text}}}), everything=True
-        ).home
-        assert home.rules or "wait_for_trigger" in action
+        triggers = trigger if isinstance(trigger, list) else [trigger]
+        text = {"alias": "x", "triggers": triggers, "actions": list(actions or (UNLOCK,))}
+        texts = {AUTOMATIONS: {"automation.x": text}, SCRIPTS: SEQUENCES}
+        home = import_home(listing.model_copy(update={"sources": listing.sources | texts}), everything=True).home
+        assert home.rules or "wait_for_trigger" in str(actions)
         return home
 
     return made
@@ -95,9 +102,8 @@ def test_what_happens_without_the_call_too_needs_no_consent(serve, automated, tr
 
 
 def test_a_harmless_automation_needs_no_consent_and_is_told(serve, automated):
-    porch = {"action": "light.turn_on", "target": {"entity_id": "light.porch"}}
     trigger = LAMP_ON | {"for": "00:05:00"}
-    served = serve("confirm", call_of("light.hall", "turn_on"), "Here you are.", of=automated(trigger, porch))
+    served = serve("confirm", call_of("light.hall", "turn_on"), "Here you are.", of=automated(trigger, PORCH))
     assert "later: Porch Lamp: state from off to on" in served.say("please")
     assert not served.journal.entries()[0].guarded
 
@@ -182,3 +188,70 @@ PORCH_LIT = {"condition": "state", "entity_id": "light.porch", "state": "on"}
 def test_steps_are_followed_as_far_as_they_go(serve, automated, action, told):
     reply = serve("act", call_of("light.hall", "turn_on"), "Here you are.", of=automated(LAMP_ON, action)).say("please")
     assert told in reply if told else reply == "Here you are."
+
+
+PORCH_DARK = PORCH_LIT | {"state": "off"}
+DISARM = {"action": "alarm_control_panel.alarm_disarm", "target": {"entity_id": "alarm_control_panel.home"}}
+DISARMED = PORCH_LIT | {"entity_id": "alarm_control_panel.home", "state": "disarmed"}
+GARAGE = {"action": "cover.open_cover", "target": {"entity_id": "cover.garage"}}  # which the twin holds to be open already
+GATE = {"action": "script.gate"}
+SOON = {"delay": "00:00:10"}
+REFUSED = {  # the twin does not know the level, so it refuses the call
+    "action": "cover.set_cover_position",
+    "target": {"entity_id": "cover.blind"},
+    "data": {"position": "{{ states('sensor.level') | int }}"},
+}
+UNSEEN = {
+    "a script": ([GATE], "later: Gate: turn on"),
+    "a script behind a condition": ([PORCH_DARK, GATE], "later: Gate: turn on"),
+    "a script behind a choice": ([{"choose": [{"conditions": PORCH_DARK, "sequence": [GATE]}]}], "later: Gate: turn on"),
+    "a script soon": ([SOON, GATE], "later: Gate: turn on"),
+    "an open door": ([PORCH_DARK, GARAGE], "later: Garage Door: open cover"),
+    "open for a while": ([SOON, UNLOCK, SOON, UNLOCK | {"action": "lock.lock"}], "later: Front Door: unlock"),
+    "a code": ([PORCH_DARK, DISARM | {"data": {"code": "8421"}}], "Alarm: state from armed_away to disarmed"),
+    "what a code leads to": ([DISARM, SOON, DISARMED, UNLOCK], LATER),
+    "behind a refused call": ([PORCH_DARK, REFUSED, UNLOCK], "later: Front Door: unlock"),
+}
+
+
+@pytest.mark.parametrize(("actions", "told"), UNSEEN.values(), ids=UNSEEN)
+def test_what_steps_do_unseen_needs_consent_too(serve, automated, actions, told):
+    served = serve("act", call_of(*LAMP), "Here you are.", of=automated(LAMP_ON, *actions))
+    assert told in served.say("please") and not served.real.made
+    assert served.say("yes").startswith("Done.") and served.real.made, "it is asked once"
+
+
+HARMLESS = {
+    "a condition": [PORCH_LIT, GATE],
+    "another branch": [{"if": [PORCH_LIT], "then": [GATE, DISARM], "else": [SOON]}],
+    "before a refused call": [{"if": [PORCH_LIT], "then": [UNLOCK]}, REFUSED],
+}
+
+
+@pytest.mark.parametrize("actions", HARMLESS.values(), ids=HARMLESS)
+def test_what_steps_do_not_come_to_needs_none(serve, automated, actions):
+    served = serve("act", call_of(*LAMP), "Here you are.", of=automated(LAMP_ON, *actions))
+    assert served.say("please") == "Here you are." and served.real.made
+
+
+def test_a_run_that_still_waits_tells_nothing_of_another_trigger(serve, automated):
+    def of(id: str, *steps: dict[str, Any]) -> dict[str, Any]:
+        return {"conditions": [{"condition": "trigger", "id": id}], "sequence": [*steps]}
+
+    choice = {"choose": [of("hall", {"delay": "02:00:00"}, PORCH), of("porch", UNLOCK)]}
+    triggers = [LAMP_ON | {"id": "hall"}, LAMP_ON | {"id": "porch", "entity_id": "light.porch"}]
+    home = automated(triggers, choice)
+    twin = home.fork()
+    twin.call(*LAMP)
+    assert later_of(home, twin).dids == ["light.porch"]
+
+
+HALL_LIT = PORCH_LIT | {"entity_id": "light.hall"}
+
+
+@pytest.mark.parametrize("steps", [[GATE], [{"delay": "02:00:00"}, UNLOCK]], ids=["does", "waits"])
+def test_what_a_timed_automation_does_only_because_of_the_call_needs_consent(serve, automated, steps):
+    home = automated({"trigger": "time", "at": "00:10:00"}, {"if": [HALL_LIT], "then": steps})
+    served = serve("act", call_of(*LAMP), "Here you are.", call_of("light.porch", "turn_on"), "And here.", of=home)
+    assert "later: " in served.say("please") and not served.real.made
+    assert served.say("and the porch") == "And here." and served.real.made
