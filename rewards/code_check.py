@@ -10,8 +10,8 @@ from rewards.reward import Reward
 def code_check(facts: StepFacts) -> float:
     """-1 if the step's code uses introspection, dynamic execution or other restricted Python, else 0.
 
-    Code that cannot be parsed gives 0: the auditor refuses it (`syntax`). But if the auditor refused one of several calls for
-    restricted Python, another one that cannot be parsed does not hide it.
+    Code that cannot be parsed gives 0: the auditor refuses it (`syntax`). But if the auditor refused one of several calls
+    for restricted Python, another one that cannot be parsed does not hide it.
     """
     if not facts.code:
         return 0.0

@@ -50,8 +50,8 @@ class UpdateSignal:
         return np.asarray(valid & (valid.sum(axis=1, keepdims=True) > 1))
 
     def metrics(self) -> dict[str, float]:
-        """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens by step index, and
-        the spread of returns.
+        """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens by step index,
+        and the spread of returns.
         """
         tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
         mass = defaultdict[int, float](float)
