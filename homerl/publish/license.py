@@ -30,6 +30,7 @@ def license_of(model: str) -> str | None:
     """The license that the card of a model names, in its folder or on the hub, or None."""
     from httpx import HTTPError
     from huggingface_hub import HfApi, ModelCard
+    from yaml import YAMLError
 
     try:
         if Path(model).is_dir():
@@ -38,5 +39,5 @@ def license_of(model: str) -> str | None:
             data = HfApi().model_info(model, timeout=10).card_data
         named: str | None = getattr(data, "license", None)
         return named
-    except (HTTPError, OSError, ValueError):  # no card, no such model, no network, or what is no hub id
+    except (HTTPError, OSError, ValueError, YAMLError):  # no card or a broken one, no such model, no network, or no hub id
         return None

@@ -50,6 +50,7 @@ class OtherHome:
     made: list[Made] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    spoken: str | None = None
 
     async def renewed(self) -> None:
         """It is set up once."""

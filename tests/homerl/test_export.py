@@ -322,7 +322,15 @@ def test_the_ids_of_the_example_have_the_form_of_ones_own_home(tmp_path: Path):
         save_home(make_home(1, HomeRecipe(ids=ids)), tmp_path / ids / "home.json")
         told[ids] = world_of({}).card({"home": {"files": [str(tmp_path / ids)]}}).system
     assert "- kitchen_ceiling_light" in told["slug"] and "light=1001" in told["number"]
-    assert "light=1001" in world_of({}).card({"home": {"files": [str(tmp_path / "gone.json")]}}).system
+    (tmp_path / "empty").mkdir()
+    for gone in ("gone.json", "empty"):
+        assert "light=1001" in world_of({}).card({"home": {"files": [str(tmp_path / gone)]}}).system
+
+
+def test_the_report_of_an_import_is_no_home_of_the_example(tmp_path: Path):
+    save_home(make_home(1, HomeRecipe(ids="slug")), tmp_path / "home.json")
+    write(tmp_path / "home.import.json", '{"left_out": []}')
+    assert "- kitchen_ceiling_light" in world_of({}).card({"home": {"files": [str(tmp_path)]}}).system
 
 
 def test_the_card_shows_what_its_example_prints(run: Path, monkeypatch, capsys):
@@ -710,6 +718,8 @@ def test_the_license_is_the_bases_unless_said(run: Path, here: dict, tmp_path: P
     assert license_in("acme/base") == "llama3.2" and license_in(str(tmp_path / "mine")) == "mit"
     assert license_in("acme/base", "--license", "cc0-1.0") == "cc0-1.0"
     assert license_in(None) == license_in("acme/gone", said="no card of acme/gone") == "apache-2.0"
+    write(tmp_path / "broken/README.md", "---\nlicense: mit\ntitle: a: b\n---\n")
+    assert license_in(str(tmp_path / "broken"), said="no card") == "apache-2.0"
 
 
 def test_what_is_not_pushed_is_not_public(run: Path):

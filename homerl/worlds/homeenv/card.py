@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from envs.documents import InputError
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import OUTDOORS, Room
 from envs.homeenv.devices.spec import Catalogue
@@ -16,6 +16,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import slugged
+from envs.homemaker.own import home_files
 from homerl.worlds.contract import Card
 from homerl.worlds.homeenv.messages import agent_prompts, briefing
 
@@ -43,20 +44,21 @@ def card(recipe: Mapping[str, Any]) -> Card:
 def has_slugs(home: Mapping[str, Any]) -> bool:
     """Whether the ids of the devices are words, in homes of this recipe or in this home.
 
-    Of files it is the first that counts; where it is gone, ids are numbers.
+    Of files it is the first that counts; where it cannot be read any more, ids are numbers.
     """
-    files = [path for name in home.get("files") or () for path in home_files(Path(name))]
-    devices = home.get("devices") or ()
-    if files:
-        ids = [device.did for device in load_home(files[0]).plan.devices]
+    if files := home.get("files"):
+        ids = _ids_in(files[0])
     else:  # a recipe has the fewest and the most devices here
-        ids = [str(device["did"]) for device in devices if isinstance(device, Mapping)]
+        ids = [str(device["did"]) for device in home.get("devices") or () if isinstance(device, Mapping)]
     return not ids[0].isdigit() if ids else home.get("ids", "number") != "number"
 
 
-def home_files(path: Path) -> list[Path]:
-    """The home file of this name, or those of a folder."""
-    return sorted(path.glob("*.json")) if path.is_dir() else [path] if path.is_file() else []
+def _ids_in(name: str) -> list[str]:
+    """The ids of the devices in the first home of a file or folder; none if there is none any more."""
+    try:
+        return [device.did for device in load_home(home_files(name)[0]).plan.devices]
+    except InputError:
+        return []
 
 
 def example(language: str, slugs: bool = False) -> Home:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -71,9 +72,8 @@ def serve_agent(
         one_of("--allow", did, twin.plan.by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
-    spoken = real.spoken if real else asked["language"]
-    factory = _matching(first, factory, spoken)
-    house = House(mode, guard=guard, steps=steps, patience=patience, spoken=spoken, **asked)  # type: ignore[arg-type]
+    factory = _matching(first, factory, lambda: (real and real.spoken) or asked["language"])
+    house = House(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
     caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
     socket = listening(address)
     console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
@@ -123,16 +123,28 @@ async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:
             task.cancel()
 
 
-def _matching(first: str | None, agents: Callable[[], Agent], spoken: str) -> Callable[[], Agent]:
-    """Agents that ask the matcher first, if one is named. Raises `InputError` if there is none for the home's language."""
+def _matching(first: str | None, agents: Callable[[], Agent], spoken: Callable[[], str]) -> Callable[[], Agent]:
+    """Agents that ask the matcher first, if one is named. Raises `InputError` if there is none for the language of now.
+
+    If the home tells later that it speaks a language without one, the agents are asked alone.
+    """
     if first is None:
         return agents
     one_of("--first", first, ("hassil",))
-    from homerl.worlds.homeenv.agents import first as matcher
+    from homerl.worlds.homeenv.agents.first import First
     from homerl.worlds.homeenv.agents.hassil_agent import sentences
 
-    sentences(spoken)
-    return matcher.first(agents, spoken)
+    sentences(spoken())
+
+    def agent() -> Agent:
+        try:
+            sentences(language := spoken())
+        except InputError as error:
+            logging.getLogger(__name__).warning("%s", error)
+            return agents()
+        return First(agents(), language)
+
+    return agent
 
 
 def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistant | None]:

@@ -4,7 +4,7 @@ Invariants:
 - The twin is made to agree with the real home before each exchange, and every call runs there first: what the twin refuses
   never reaches the real home.
 - People are heard at the same time, each in a copy of the twin. One acts at a time; if somebody has acted since a copy was
-  made, its calls run again in the home as it is then.
+  made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
@@ -29,45 +29,43 @@ from envs.homeenv.plan.plan import Plan
 from envs.homeenv.values.audit import Refused
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
-from homerl.homeassistant.translation import domain_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.agents.first import First
 from homerl.worlds.homeenv.blueprints.blueprint import PromptName
-from homerl.worlds.homeenv.live import Attempt, LiveSituation, Made, Visit
+from homerl.worlds.homeenv.live import Attempt, LiveSituation, Visit
 from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.caching import kept, prompt_of
 from homerl.worlds.homeenv.serving.care import Care, Mode
 from homerl.worlds.homeenv.serving.changes import called
-from homerl.worlds.homeenv.serving.codes import code_said, with_code
+from homerl.worlds.homeenv.serving.codes import codes_said, with_code, without_codes
 from homerl.worlds.homeenv.serving.consent import ASKED, assents, dissents
 from homerl.worlds.homeenv.serving.exchange import Exchange
 from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.hands import RealHome, carry_out, settled
-from homerl.worlds.homeenv.serving.hiding import HIDDEN, password_fields, secrets_of, secrets_said
+from homerl.worlds.homeenv.serving.hiding import password_fields, secrets_of, secrets_said
 from homerl.worlds.homeenv.serving.journal import Journal, Unwritten
-from homerl.worlds.homeenv.serving.missed import LEFT_OUT, UNFINISHED, Missed, attempts_of, missed
+from homerl.worlds.homeenv.serving.missed import UNFINISHED, Missed, attempts_of, left_out, missed
 from homerl.worlds.homeenv.serving.proposals import Proposal, Waiting
 from homerl.worlds.homeenv.serving.reading import answers, lists_of, read_lists
 from homerl.worlds.homeenv.serving.speaker import speaking_in
 from homerl.worlds.homeenv.serving.speaking import Aloud, Speaking, fit
 from homerl.worlds.homeenv.serving.telling import Telling, reason
-from homerl.worlds.homeenv.serving.texts import whole
-from homerl.worlds.homeenv.serving.words import Words, joined
+from homerl.worlds.homeenv.serving.texts import recent, whole
+from homerl.worlds.homeenv.serving.words import ASK_CODE, Words, joined
 
 STEPS = 8  # messages of the agent for one of the person's
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
 MOST_CALLS = 20  # of one device for one sentence
-MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class House:
-    """How a caretaker works. `toolset` and `language` are those that the agent was trained with; `spoken` is the home's."""
+    """How a caretaker works. `toolset` and `language` are those that the agent was trained with."""
 
     mode: Mode
     toolset: str
@@ -77,7 +75,6 @@ class House:
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
     patience: float = PATIENCE_SECONDS
-    spoken: str = "en"
 
 
 class Caretaker:
@@ -89,16 +86,33 @@ class Caretaker:
         if house.mode != "shadow" and real is None:
             raise ValueError(f"the mode {house.mode} needs a real home")
         self.agents, self.real, self.journal, self.house, self.name = agents, real, journal, house, name
-        self.words, self._guard = Words(house.language, house.spoken), house.guard
-        self._turn, self._acts, self._waiting = asyncio.Lock(), 0, Waiting()
+        self._guard, self._turn, self._waiting = house.guard, asyncio.Lock(), Waiting()
+        self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
+        self.words = Words(house.language, self.spoken)
         self._moves_into(home)
+
+    @property
+    def spoken(self) -> str:
+        """The language of the home, which it tells once it is reached; that of the agent until then."""
+        return (self.real and self.real.spoken) or self.house.language
 
     def _moves_into(self, home: Home) -> None:
         """Take a home as the one to take care of."""
         self.home = home.fork()
         self.home.rules += hidden_rules(home)
         self._guard = self._guard.knowing(home)
+        self._acts += 1
+
+    async def _renew(self) -> None:
+        """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
+        if self.real is not None and (fresh := await self.real.renewed()) is not None:
+            self._moves_into(fresh)
+        self.words = Words(self.house.language, self.spoken)
+
+    def _keep(self, home: Home, acts: int) -> None:
+        """Take what was seen of the home, unless it is another one since `acts`."""
+        self.home = home if acts == self._acts else self.home
 
     async def answer(
         self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays, care: Care = Care(),
@@ -160,31 +174,32 @@ class Caretaker:
 
     async def _take(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
         """Do what was said, or ask for consent; the exchange is filled."""
+        codes = codes_said(dialogue, self.spoken)
+        heard, code = without_codes(dialogue, codes), codes[-1]
+        exchange.codes, exchange.said = {*filter(None, codes)}, heard[-1]["content"]  # first: what fails is logged too
         await exchange.asker.require()
         await self._look_at(exchange)
         waiting = self._waiting.take(dialogue[:-1], exchange.speaker)
-        code = self._code(exchange, waiting) if waiting else None
-        exchange.said = HIDDEN if code else exchange.said
-        agrees = bool(code) or assents(exchange.said, self.house.spoken)
+        agrees = bool(code) or assents(exchange.said, self.spoken)
         if waiting and agrees and self._mode(exchange) != "shadow":
             exchange.guarded, exchange.missed = dict(waiting.guarded), waiting.missed
             async with self._alone(exchange):
                 await self._consented(exchange, waiting, code or "")
-        elif waiting and (agrees or dissents(exchange.said, self.house.spoken)):
+        elif waiting and (agrees or dissents(exchange.said, self.spoken)):
             exchange.means(waiting.made)
             exchange.outcome, exchange.reply = "declined", self.words.say("declined")
         else:
-            await exchange.asker.outlasts(self._play(exchange, dialogue))
+            await exchange.asker.outlasts(self._play(exchange, heard))
             await self._act(exchange)
 
     async def _look_at(self, exchange: Exchange) -> None:
         """Let an exchange begin in the home as it is now."""
-        acts = self._acts
+        await exchange.asker.outlasts(self._renew())
+        home, acts = self.home, self._acts
         if self.real is not None:
-            if (fresh := await exchange.asker.outlasts(self.real.renewed())) is not None:
-                self._moves_into(fresh)
-            self.home = await exchange.asker.outlasts(self.real.refreshed(self.home))
-        exchange.home, exchange.acts = speaking_in(self.home, exchange.area), acts
+            home = await exchange.asker.outlasts(self.real.refreshed(home))
+            self._keep(home, acts)
+        exchange.home, exchange.acts = speaking_in(home, exchange.area), acts
         exchange.fields = password_fields(exchange.home)
 
     async def _play(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
@@ -194,10 +209,12 @@ class Caretaker:
         episode = Episode.begin(
             situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
         )
-        episode.messages += _recent(dialogue)[:-1]
+        episode.messages += recent(dialogue)[:-1]
         agent, spoke, tried = self.agents(), False, list[tuple[Attempt, ...]]()
         if exchange.speak and isinstance(agent, Aloud):
-            exchange.speaking = Speaking(exchange.speak, lambda text: fit(text, episode, exchange.fields))
+            exchange.speaking = Speaking(
+                exchange.speak, lambda text: fit(text, episode, exchange.fields) and exchange.masked(text) == text
+            )
             agent.told = exchange.speaking.hear
         exchange.kept, self._prompt = kept(self._prompt, prompt := prompt_of(episode)), prompt
         episode.hear(exchange.said)
@@ -238,7 +255,7 @@ class Caretaker:
         did, count = Counter(one.did for one in exchange.made).most_common(1)[0]
         if count > MOST_CALLS:
             exchange.outcome = "refused"
-            exchange.missed += _left(exchange.home.plan, [one for one in exchange.made if one.did != did])
+            exchange.missed += left_out(exchange.home.plan, [one for one in exchange.made if one.did != did])
             often = self.words.say("often", device=called(exchange.home.plan, did), count=count)
             exchange.reply = joined(often, self._telling(exchange).missed(exchange))
             return
@@ -247,8 +264,7 @@ class Caretaker:
             key = "shadow" if exchange.touched else "shadow_nothing"
             exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
         elif self._mode(exchange) == "confirm" or exchange.guarded:
-            coded = any(one.wants_code(exchange.home) for one in exchange.made)
-            self._ask(exchange, "ask_code" if coded else "ask_guarded" if exchange.guarded else "ask")
+            self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
         else:
             async with self._alone(exchange):
                 await self._do_now(exchange)
@@ -280,17 +296,14 @@ class Caretaker:
 
     def _with_missed(self, exchange: Exchange, key: str) -> str:
         """A sentence about what calls do, and what the agent tried in vain."""
-        told, missed = self.words.say(key, changes=self._shown(exchange)), self._telling(exchange).missed(exchange)
+        coded = any(one.wants_code(exchange.home) for one in exchange.made)
+        question = self.words.say(ASK_CODE if coded else "question")
+        told = self.words.say(key, changes=self._shown(exchange), question=question)
+        missed = self._telling(exchange).missed(exchange)
         return joined(missed, told) if told.endswith(ASKED) else joined(told, missed)  # a question is the last that is heard
 
     def _telling(self, exchange: Exchange) -> Telling:
         return Telling(self.words, exchange.home.plan)
-
-    def _code(self, exchange: Exchange, proposal: Proposal) -> str | None:
-        """The code that was said, if a call of a proposal wants one."""
-        home = exchange.home
-        wanted = any(one.wants_code(home) for one in proposal.made)
-        return code_said(exchange.said, self.house.spoken) if wanted else None
 
     async def _consented(self, exchange: Exchange, proposal: Proposal, code: str = "") -> None:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
@@ -322,7 +335,7 @@ class Caretaker:
             except Refused as refusal:
                 exchange.outcome, exchange.refusals = "refused", (exchange.masked(str(refusal)),)
                 exchange.missed = (
-                    *_left(shown, [one, *made[:at], *made[at + 1 :]], refusal.rule), *exchange.missed,
+                    *left_out(shown, [one, *made[:at], *made[at + 1 :]], refusal.rule), *exchange.missed,
                 )  # fmt: skip
                 exchange.reply = self._telling(exchange).missed(exchange)
                 return False
@@ -337,7 +350,7 @@ class Caretaker:
         exchange.outcome = exchange.result
         blind = ""
         try:
-            self.home = await settled(self.real, exchange, self.house.settle)
+            self._keep(await settled(self.real, exchange, self.house.settle), exchange.acts)
         except HomeAssistantError as error:
             exchange.errors.append(str(error))
             blind = self.words.say("unseen", why=reason(error))
@@ -358,16 +371,11 @@ class Caretaker:
         self._waiting.add(asked, exchange.speaker, proposal)
 
     def _shown(self, exchange: Exchange) -> str:
-        """What calls do, and on what automations may act then that the twin does not follow.
-
-        What is not exposed is told by its kind alone: the model reads this in the next turn.
-        """
+        """What calls do, and on what automations may act then. The model reads this in the next turn."""
         touched = dict.fromkeys([*(one.did for one in exchange.made), *exchange.touched])
-        plan, led = exchange.home.plan, self._guarding(exchange).led_to(exchange.home, touched)
+        led, telling = self._guarding(exchange).led_to(exchange.home, touched), self._telling(exchange)
         ends = sorted({end for found in led.values() for end in found} - touched.keys())
-        things = dict.fromkeys(called(plan, end) if end in plan.by_did else kind_of(end) for end in ends)
-        perhaps = [self.words.say("perhaps", what=self.words.listed(things, "within"))] if things else []
-        return self.words.listed([self._telling(exchange).shown(exchange.home, exchange), *perhaps])
+        return self.words.listed([telling.shown(exchange.home, exchange), *telling.perhaps(ends)])
 
     def _close(self, exchange: Exchange) -> None:
         """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
@@ -381,20 +389,3 @@ class Caretaker:
 
     def _log(self, exchange: Exchange) -> None:
         self.journal.append(exchange.entry(self._mode(exchange), exchange.agent or self.name))
-
-
-def _left(plan: Plan, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
-    """Calls that are not made after all: the first for this reason, the others since they were left out then."""
-    rules = [rule, *[LEFT_OUT] * len(made)]
-    return tuple(Missed.of(plan, one.did, one.service, why) for one, why in zip(made, rules))
-
-
-def kind_of(entity: str) -> str:
-    """What an entity is, as people write it."""
-    return domain_of(entity).replace("_", " ")
-
-
-def _recent(dialogue: Sequence[Message]) -> Sequence[Message]:
-    """What the agent reads of a dialogue: it begins and ends with words of the person."""
-    last = dialogue[-MOST_MESSAGES:]
-    return last[next(at for at, message in enumerate(last) if message["role"] == "user") :]

@@ -1,7 +1,8 @@
 """One message of a person, and what comes of it.
 
 Invariants: an exchange is filled as things happen, so that it tells at any time what was done; its entries have one time.
-No secret that the agent gave is in an entry. `codes` holds those that no call shows, and `fields` are the password fields.
+No secret that the agent gave, and no code that the person gave, is in an entry. `codes` holds those that no call shows, and
+`fields` are the password fields.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Call:
 class Exchange:
     """What has come of a message so far.
 
-    `home` is the twin in which it plays, and `acts` the number of times that anybody had acted when that was looked at. If
-    somebody hears parts of the reply (`speak`), `speaking` tells what was said already. `lists` are those whose items
-    were read.
+    `home` is the twin in which it plays, and `acts` the number of times that anybody had acted, or the home was set up anew,
+    when that was looked at. If somebody hears parts of the reply (`speak`), `speaking` tells what was said already. `lists`
+    are those whose items were read.
     """
 
     said: str
@@ -88,7 +89,7 @@ class Exchange:
         return tuple(one.model_copy(update=values) if one.did in self.fields else one for one in changes)
 
     def masked(self, text: str) -> str:
-        """A text without the secrets that the agent gave."""
+        """A text without the secrets that were given."""
         return masked(text, self.codes | secrets_of(self.made, self.fields))
 
     @property

@@ -23,7 +23,9 @@ LOOK_SECONDS = 5.0  # beyond those to settle, in which the real home tells its s
 
 
 class RealHome(Readable, Protocol):
-    """The home outside. All methods raise `HomeAssistantError`."""
+    """The home outside. All methods raise `HomeAssistantError`. `spoken` is its language, or None until it has told."""
+
+    spoken: str | None
 
     async def renewed(self) -> Home | None:
         """The home as it is set up now, if it is another one than was given last; None if not."""

@@ -20,7 +20,7 @@ from envs.homeenv.plan.plan import Plan
 from homerl.homeassistant.rooms import SPACELESS
 from homerl.play.messages import read_arguments
 from homerl.play.trajectory import Step
-from homerl.worlds.homeenv.live import UNMADE, Attempt
+from homerl.worlds.homeenv.live import UNMADE, Attempt, Made
 from homerl.worlds.homeenv.naming import called_in_full, normalized
 from homerl.worlds.homeenv.serving.changes import called
 
@@ -144,6 +144,12 @@ def _names_in(attempt: Attempt, home: Home) -> Iterator[str]:
     yield _named(attempt)
     for did in dict.fromkeys(call.did for call in attempt.made):
         yield from called_in_full(home, home.plan.by_did[did])
+
+
+def left_out(plan: Plan, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
+    """Calls that are not made after all: the first for this reason, the others since they were left out then."""
+    rules = [rule, *[LEFT_OUT] * len(made)]
+    return tuple(Missed.of(plan, one.did, one.service, why) for one, why in zip(made, rules))
 
 
 def name_words(text: str) -> set[str]:

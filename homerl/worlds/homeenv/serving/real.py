@@ -4,6 +4,8 @@ Invariants:
 - The token is sent to Home Assistant and nowhere else.
 - While the home is followed, whatever may have changed which home it is (an event, a lost connection, a state of another
   form) is a doubt, and the home is read before the next sentence. So a restart of Home Assistant loses nothing.
+- A twin from which something was withdrawn is a doubt until it is made anew, so what is exposed again comes back.
+- `spoken` is Home Assistant's language, as it was told last; None until it is reached.
 """
 
 from __future__ import annotations
@@ -43,20 +45,25 @@ class HomeAssistant:
     """A `RealHome` at a URL. `known` is what its twin was made of, if that was read there."""
 
     def __init__(self, url: str, token: SecretStr, known: Listing | None = None) -> None:
-        self.url, self._token, self.spoken = url, token, "en"
+        self.url, self._token = url, token
+        self.spoken: str | None = None
         self.known = known
         self._fresh: Home | None = None
+        self._lacks = False  # whether something was withdrawn from a twin since the home was made
         self._doubt, self._reading = asyncio.Event(), asyncio.Lock()
 
     async def greet(self) -> frozenset[str]:
-        """The entities that Home Assistant knows; `spoken` is its language from then on.
+        """The entities that Home Assistant knows.
 
         Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
         """
         async with self._connected(GREETING) as client:
-            self.spoken = str((await client.call(CONFIG)).get("language") or self.spoken)
+            self._hear_language(await client.call(CONFIG))
             rows = [*await client.call(REGISTERED), *await client.states()]
             return frozenset(row["entity_id"] for row in rows)
+
+    def _hear_language(self, config: Mapping[str, Any]) -> None:
+        self.spoken = config.get("language") or self.spoken
 
     @asynccontextmanager
     async def _connected(self, patience: float = PATIENCE) -> AsyncIterator[Client]:
@@ -107,11 +114,13 @@ class HomeAssistant:
         self._doubt.clear()  # what happens meanwhile sets it again
         try:
             async with self._connected() as client:
-                listing = remembering(await with_automations(client, await client.listing()), self.known)
+                listing = await client.listing()
+                self._hear_language(listing.sources[CONFIG])
+                listing = remembering(await with_automations(client, listing), self.known)
                 listing = await with_history(client, listing)
             if is_running(listing):
-                changed = self.known is None or essence(listing) != essence(self.known)
-                self._fresh = (await asyncio.to_thread(import_home, listing)).home if changed else self._fresh
+                if self._lacks or self.known is None or essence(listing) != essence(self.known):
+                    self._fresh, self._lacks = (await asyncio.to_thread(import_home, listing)).home, False
                 self.known = listing
             else:
                 self._doubt.set()
@@ -130,11 +139,13 @@ class HomeAssistant:
         """
         async with self._connected() as client:
             states = await client.states()
-            if not is_as_known(self.known, states, await client.exposed()):
-                self._doubt.set()
+            as_known = is_as_known(self.known, states, await client.exposed())
             known = {row["entity_id"] for row in states}
             states += [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
             gone = await withdrawn(client, twin.plan.by_did, states)
+        self._lacks |= bool(gone)
+        if self._lacks or not as_known:
+            self._doubt.set()
         return refresh(without(twin, gone), states, datetime.now(UTC))
 
     async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:

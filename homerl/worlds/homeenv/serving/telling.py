@@ -19,6 +19,7 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
+from homerl.homeassistant.translation import domain_of
 from homerl.language.claims import admits, claims_success, inquires, only_confirms, says_done
 from homerl.play.messages import Words as Spoken
 from homerl.worlds.homeenv.live import UNMADE, Made
@@ -73,6 +74,11 @@ class Telling:
         actions = self._actions(exchange, later.actions)
         for text in dict.fromkeys([*told, *actions]):
             yield self.words.say("later", what=text)
+
+    def perhaps(self, ends: Iterable[str]) -> Iterator[str]:
+        """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
+        if things := dict.fromkeys(called(self.plan, end) if end in self.plan.by_did else kind_of(end) for end in ends):
+            yield self.words.say("perhaps", what=self.words.listed(things, "within"))
 
     def heard(self, exchange: Exchange, said: Spoken) -> str:
         """The words of the agent's last message that the person may hear."""
@@ -193,3 +199,8 @@ def _plain(path: str) -> str:
 
 def _value(value: Any) -> str:
     return "nothing" if value is None else str(value)
+
+
+def kind_of(entity: str) -> str:
+    """What an entity is, as people write it."""
+    return domain_of(entity).replace("_", " ")

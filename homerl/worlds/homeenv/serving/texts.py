@@ -1,9 +1,13 @@
-"""Texts from outside, made fit for files and for other programs."""
+"""Texts from outside, made fit for files and for other programs, and dialogues, made fit for a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from envs.messages import Message
+
+MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 
 
 def whole(value: Any) -> Any:
@@ -15,3 +19,9 @@ def whole(value: Any) -> Any:
     if isinstance(value, list):
         return [whole(part) for part in value]
     return tuple(whole(part) for part in value) if isinstance(value, tuple) else value
+
+
+def recent(dialogue: Sequence[Message]) -> Sequence[Message]:
+    """What the agent reads of a dialogue: it begins and ends with words of the person."""
+    last = dialogue[-MOST_MESSAGES:]
+    return last[next(at for at, message in enumerate(last) if message["role"] == "user") :]

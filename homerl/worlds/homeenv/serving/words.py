@@ -10,6 +10,7 @@ from typing import Any, Literal
 from envs.documents import InputError, read_yaml
 from envs.documents.explain import did_you_mean
 
+ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
@@ -50,6 +51,11 @@ def joined(*sentences: str) -> str:
     for one in filter(None, sentences):
         text += one if not text or text.endswith(FULL_WIDTH) else f" {one}"
     return text
+
+
+def asks_code(said: str) -> bool:
+    """Whether something that was said to a person asks for a code, in any language: that of the home may have changed."""
+    return any(texts[ASK_CODE] in said for texts in _texts().values())
 
 
 @lru_cache(maxsize=1)

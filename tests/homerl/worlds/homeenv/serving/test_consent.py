@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from serving import call_of, state
 from written_home import Row, written_home
 
 from envs.documents import read_yaml
+from envs.homeenv.home import Home
+from homerl.homeassistant.errors import HomeAssistantError
 from homerl.worlds.homeenv.serving.codes import code_said
 from homerl.worlds.homeenv.serving.consent import FILE, assents, dissents
 
@@ -67,14 +71,18 @@ def test_a_question_is_answered_in_the_language_of_the_home(serve, lamp, said: s
 
 
 @pytest.mark.parametrize(
-    "said", ["1234", "12 34.", "yes, 1234", "ok do it 1-2-3-4", "the code is 1234", "Ja, Code 1234", "PIN: 1234"]
+    "said",
+    "1234|12 34.|yes, 1234|ok do it 1-2-3-4|the code is 1234|Ja, Code 1234|PIN: 1234|#1234|It's 1234|it’s 1234, thanks|"
+    "1234 please|yes, the code is 12-34, please|Es ist 1234|1234 bitte|der Code lautet 1234|c'est le 1234|1234 por favor|"
+    "密码是1234|请，1234|是1234吧|暗証番号は1234です|비밀번호는 1234".split("|"),
 )
 def test_a_code_is_an_answer(said: str) -> None:
     assert code_said(said) == "1234"
 
 
 @pytest.mark.parametrize(
-    "said", ["no 1234", "1", "set the lamp to 40", "not 1234", "1234 but not the door", "in 10 minutes", "yes"]
+    "said",
+    "no 1234|1|set the lamp to 40|not 1234|1234 but not the door|in 100 minutes|yes|1234 no|it's 12 or 1234".split("|"),
 )
 def test_other_numbers_are_no_code(said: str) -> None:
     assert code_said(said) is None
@@ -116,3 +124,67 @@ def test_a_lock_without_a_code_takes_none(serve, tmp_path) -> None:
         of=written_home(tmp_path, Row("lock.front", "Front", state="locked")),
     )
     assert "code" not in served.say("unlock it") and served.say("1234") == "Hm." and not served.real.made
+
+
+GATE = Row("lock.front", "Front Door", state="locked", features=63, code_format="number")
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "the code is 1234"), ("de", "Es ist 1234"), ("zh", "密码是1234")])
+def test_a_code_is_not_read_in_a_later_sentence_either(serve, tmp_path, language: str, said: str) -> None:
+    unlock, later = call_of("lock.front", "unlock"), "You said 1234 before."
+    served = serve("act", unlock, "Open.", later, of=written_home(tmp_path, GATE))
+    served.real.spoken = language
+    served.say("let me in")
+    served.say(said)
+    assert served.real.made and served.say("what did I say?") == "You said *** before."
+    read = [one["content"] for one in served.caretaker.agents().heard[-1].messages if one["role"] == "user"]
+    assert read == ["let me in", "***", "what did I say?"]
+    assert "1234" not in served.journal.path.read_text()
+
+
+def test_a_code_that_nothing_waits_for_any_more_is_not_read(serve, tmp_path) -> None:
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", "Hm.", of=written_home(tmp_path, GATE))
+    served.say("let me in")
+    served.caretaker._waiting.proposals.clear()  # as after five minutes, or a restart
+    assert served.say("1234") == "Hm." and not served.real.made
+    served.say("it's 1234")
+    assert "1234" not in str(served.caretaker.agents().heard) + served.journal.path.read_text()
+
+
+def test_a_code_is_in_no_log_if_the_home_is_away(serve, tmp_path, monkeypatch) -> None:
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", of=written_home(tmp_path, GATE))
+    served.say("let me in")
+
+    async def away(twin: Home) -> Home:
+        raise HomeAssistantError("1234 cannot be reached")
+
+    monkeypatch.setattr(served.real, "refreshed", away)
+    served.say("1234")
+    assert served.journal.entries()[-1].said == "***" and "1234" not in served.journal.path.read_text()
+
+
+def test_a_number_that_answers_the_agents_own_question_is_read(serve, tmp_path) -> None:
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", "How bright?", "Hm.", of=written_home(tmp_path, GATE))
+    served.say("let me in")
+    served.say("no, the light first")
+    served.say("100")
+    assert served.caretaker.agents().heard[-1].messages[-1]["content"] == "100"
+
+
+def test_a_question_that_is_asked_again_asks_for_the_code_again(serve, tmp_path) -> None:
+    home = written_home(tmp_path, GATE, Row("lock.back", "Back Door", state="locked", features=63))
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", of=home)
+    served.say("let me in")
+    monkey = served.real.renewed
+    fresh = written_home(tmp_path, replace(GATE, name="Main Door"))
+
+    async def renewed() -> Home | None:
+        served.real.renewed, served.real.home = monkey, fresh.fork()
+        return fresh
+
+    served.real.renewed = renewed
+    again = served.say("1234")
+    assert "changed" in again and "or the code" in again and not served.real.made
+    assert served.say("1234") == "Done." and [one.arguments["code"] for one in served.real.made] == ["1234"]
+    served.say("thanks")
+    assert "1234" not in str(served.caretaker.agents().heard) + served.journal.path.read_text()

@@ -190,6 +190,8 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
     made: list[str] = []
 
     class Real:
+        spoken = None
+
         async def renewed(self) -> None: ...
 
         async def refreshed(self, twin: Home) -> Home:

@@ -64,7 +64,8 @@ def talk(server: Replay, twin: Home, tmp_path: Path) -> Iterator[Callable[..., t
     ) -> tuple[Talk, Says, Served]:
         model, journal = Says(*says), Journal(tmp_path / "agent.jsonl")
         real: Any = HomeAssistant(server.url, SecretStr(TOKEN))
-        house = House(mode, "assist", "en", prompt, settle=0.05, spoken=spoken)  # type: ignore[arg-type]
+        real.spoken = spoken
+        house = House(mode, "assist", "en", prompt, settle=0.05)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, lambda: First(model, spoken), real, journal, house, "script")
         ports.append(running(Endpoint(caretaker, Address()).app()))
         return Talk(ports[-1].__enter__(), system), model, Served(caretaker, real, journal)

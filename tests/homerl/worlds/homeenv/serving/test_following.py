@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from homerl.homeassistant.following import EVENTS, essence, is_as_known, remembering
 from homerl.homeassistant.importing import import_home
 from homerl.homeassistant.listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
-from homerl.worlds.homeenv.commands.serve_agent import _homes
+from homerl.worlds.homeenv.commands.serve_agent import _homes, _matching
 from homerl.worlds.homeenv.serving import real
 from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
 from homerl.worlds.homeenv.serving.guard import Guard
@@ -178,6 +179,7 @@ def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypat
     assert "homerl import-ha" in str(refused.value)
     twin, home = _homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
     assert set(twin.plan.by_did) == {LAMP, SWITCH} and home.url == server.url
+    assert home.spoken == server.listing.sources[CONFIG]["language"]
 
 
 def test_a_state_of_another_form_is_a_doubt(server):
@@ -258,3 +260,53 @@ def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_p
     assert "light.all" in guard.held and "light.all" in guard.knowing(at(tmp_path, LIGHT, away)).held
     freed = guard.knowing(at(tmp_path, LIGHT, Row("light.all", "All", members=("light.hall",))))
     assert "light.all" not in freed.held and "light.hall" not in freed.held
+
+
+@pytest.mark.parametrize("left", [(), (LAMP,)], ids=["everything", "one"])
+def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
+    """No event tells of an entity that is not registered: the next sentence but one knows it."""
+    home, shown = HomeAssistant(server.url, SecretStr(TOKEN), server.listing), server.listing
+    twin, house = import_home(server.listing).home, House("act", "assist", "en", settle=0.05)
+    caretaker = Caretaker(twin, lambda: Says("Hm."), home, Journal(tmp_path / "a.jsonl"), house, "script")
+
+    def heard() -> set[str]:
+        asyncio.run(caretaker.answer([{"role": "user", "content": "hello"}]))
+        return set(caretaker.home.plan.by_did)
+
+    assert heard() == {LAMP, SWITCH}
+    server.listing = exposing(listing(), *left)
+    assert heard() == set(left)
+    server.listing = shown
+    assert heard() == {LAMP, SWITCH}, "before its withdrawal was read"
+    server.listing = exposing(listing(), *left)
+    assert heard() == heard() == set(left)
+    asyncio.run(home._read())  # as whoever follows it does, and finds nothing new
+    server.listing = shown
+    heard()
+    assert heard() == {LAMP, SWITCH}
+
+
+def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("HA_TOKEN", TOKEN)
+    file = tmp_path / "home.json"
+    save_home(import_home(server.listing).home, file)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    twin, home = _homes(file, url, "HA_TOKEN", "confirm")
+    agent = Says(call_of(SWITCH, "turn_off"), "Off.")
+    matching = _matching("hassil", lambda: agent, lambda: home.spoken or "en")
+    house, journal = House("confirm", "smh", "en", settle=0.05), Journal(tmp_path / "a.jsonl")
+    served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
+    home._doubt.set()  # as whoever follows it finds
+    assert "Home Assistant did not do it" in served.say("aus") and matching().language == "en"
+    server.listing = speaking(server.listing, "de-CH")
+    home.url = server.url
+    assert served.say("aus bitte").endswith("Soll ich?") and matching().language == "de-CH"
+    server.listing = speaking(server.listing, "xx")
+    home._doubt.set()
+    served.say("nein")
+    assert matching() is agent, "the matcher has no sentences in it"
+
+
+def speaking(of: Listing, language: str) -> Listing:
+    return of.model_copy(update={"sources": of.sources | {CONFIG: of.sources[CONFIG] | {"language": language}}})
