@@ -37,10 +37,10 @@ def rescore(run: Path) -> str:
     by = stored_score.get("judge", {}).get("by")
     results = read_results(folder)
     trajectories = run if run.is_file() else folder / "trajectories.jsonl"
-    again = list(rescored(trajectories, results))
-    if len(again) != len(results):
-        what = f"{len(again)} trajectories for {len(results)} results"
+    if (there := sum(1 for _ in read_rows(trajectories))) != len(results):
+        what = f"{there} trajectories for {len(results)} results"
         raise InputError(what, str(trajectories), "a file was cut or edited: run the suite again")
+    again = list(rescored(trajectories, results))
     if by:
         again = list(judged_rows(again, folder, by))
     for number, (row, stored) in enumerate(zip(again, results, strict=True), 1):

@@ -26,6 +26,11 @@ BINS = 10
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
 
 
+def filtered(dropped: Mapping[str, int]) -> dict[str, int]:
+    """How many blueprints each filter dropped, of all that was counted on the way."""
+    return {reason: count for reason, count in dropped.items() if not reason.startswith(UNFILTERED)}
+
+
 class SynthesisReport:
     """Sums up shards, then the trajectories."""
 
@@ -95,7 +100,7 @@ class SynthesisReport:
         A scripted author does not count what it writes. Its number of written drafts is the dropped ones plus the
         blueprints.
         """
-        lost = {key: count for key, count in sorted(self.dropped.items()) if not key.startswith(UNFILTERED)}
+        lost = dict(sorted(filtered(self.dropped).items()))
         tasks = self.dropped["tasks: written"] or blueprints + sum(lost.values())
         candidates = self.dropped["candidates: written"]
         return {key: count / (candidates if key.startswith("candidate:") else tasks) for key, count in lost.items()}

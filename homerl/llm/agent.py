@@ -46,7 +46,7 @@ class LLMAgent:
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """
-        self.name, self.endpoint, self.seed, self.clips = f"llm:{endpoint.model}", endpoint, seed, clips
+        self.name, self.endpoint, self.seed, self.clips = endpoint.speaker, endpoint, seed, clips
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
         self.told: Told | None = None  # who hears a message as it is written
 

@@ -26,6 +26,7 @@ from homerl.play.messages import plain_text
 
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
+BUSY = (429, 503)
 SPENT = re.compile(r"insufficient.?(quota|balance|credit|fund)|billing|payment|hard.?limit", re.I)  # codes of 429: no money
 REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
 TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is longer than the model takes
@@ -151,7 +152,9 @@ def _called(call: Any) -> bool:
 
 def is_too_long(error: BaseException) -> bool:
     """Whether a server says that a dialogue is longer than its model takes. Servers share no code or status for this, so its
-    words and codes decide."""
+    words and codes decide; but with a status of `BUSY` they are of a rate limit, and time helps."""
+    if getattr(error, "status_code", None) in BUSY:
+        return False
     said = _said(error)
     return said is not None and TOO_LONG.search(f"{reason_of(said)} {names_of(said)}") is not None
 

@@ -25,6 +25,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.messages import Message
@@ -125,6 +126,11 @@ class Endpoint:
         self.usage = Usage()
         self.plain: set[str] = set()  # names of the schemas that its servers refuse
         self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
+
+    @property
+    def speaker(self) -> str:
+        """Who speaks, as data tell it: of a model that is served by its path, the last name."""
+        return f"llm:{Path(self.model).name if self.model.startswith(('/', '~')) else self.model}"
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A chat completion with at least one choice; `options` are further fields of the request.

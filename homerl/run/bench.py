@@ -80,7 +80,7 @@ def _baseline(recipe: BenchRecipe) -> Players:
     agent = str(recipe.agent)
     if (config := recipe.expert) is None:
         return lambda suite: (ParticipantFactories(suite.world.baselines[agent], identity=agent), Pace())
-    who = f"{agent} {config.model_dump_json()}"
+    who = f"{agent} {config.model_dump_json()} {recipe.seed}"
     return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), Pace())
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from envs.documents import read_json
 from homerl.flow.collect import synthesise
+from homerl.flow.make import NO_BLUEPRINT
 from homerl.flow.recipe import SynthRecipe
+from homerl.flow.report import filtered
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.publish.dataset import describe
 from homerl.terminal.console import counted, say
@@ -45,7 +47,8 @@ class NothingMade(Stopped):
 def why_nothing(stats: Mapping[str, Any], out: Path) -> str:
     """The most frequent reason that blueprints gave no trajectory, and what to do."""
     faults = Counter(row["fault"] for row in read_rows(out / "blueprints.jsonl") if row.get("fault"))
-    dropped = [f"dropped: {reason}" for reason in sorted(stats["dropped"], key=stats["dropped"].get)]
+    drops = filtered(stats["dropped"]) if NO_BLUEPRINT in stats["outcomes"] else {}
+    dropped = [f"dropped: {reason}" for reason in sorted(drops, key=lambda reason: drops[reason])]
     outcomes = ", ".join(name.replace("_", " ") for name in stats["outcomes"])
     reason = faults.most_common(1)[0][0] if faults else (dropped[-1] if dropped else outcomes)
     tried = f"so {sum(stats['outcomes'].values()):,} blueprints gave no trajectory ({outcomes})"

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from envs.documents import InputError
@@ -174,12 +175,13 @@ def _drawn(number: int, places: list[Place]) -> Draw:
     return Draw(number, seed, tuple(seed for _, seed in replacements))
 
 
-def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float]:
-    """The id of a blueprint and its difficulty. Raises `InputError` with the place if the row does not tell them."""
+def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float | None]:
+    """The id of a blueprint and its difficulty, None if it was never played. Raises `InputError` with the place if the row
+    does not tell them."""
     id, difficulty = row.get("id"), row.get("difficulty", -1)
     is_number = isinstance(difficulty, int | float) and not isinstance(difficulty, bool)
     if isinstance(id, str) and is_number and 0 <= difficulty <= 1:
-        return id, float(difficulty)
+        return id, None if row.get("rollouts") == 0 else float(difficulty)
     what = "the line is no blueprint with its id and its difficulty from 0 to 1"
     raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
 
@@ -187,7 +189,8 @@ def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float]:
 def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
     """The difficulty of each blueprint seed: 1 - its verified success rate in a synthesis of the same blueprints.
 
-    It is empty unless the recipe orders by difficulty. Raises `InputError` if the synthesis lacks a blueprint.
+    Where servers failed it is not known, so such a blueprint has the mean of the others. It is empty unless the recipe
+    orders by difficulty. Raises `InputError` if the synthesis lacks a blueprint.
     """
     if settings.by != "difficulty":
         return {}
@@ -202,4 +205,5 @@ def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[
             where="rlve.curriculum.synthesis",
             remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
         )
-    return by_seed
+    mean = fmean([one for one in by_seed.values() if one is not None] or [0.5])
+    return {seed: mean if one is None else one for seed, one in by_seed.items()}

@@ -73,7 +73,7 @@ class LLMUser:
     """One person in one episode."""
 
     def __init__(self, shared: SharedEndpoint, seed: int) -> None:
-        self.name, self.shared, self.seed = f"llm:{shared.endpoint.model}", shared, seed
+        self.name, self.shared, self.seed = shared.endpoint.speaker, shared, seed
 
     async def speak(self, episode: Episode) -> Utterance:
         """The next utterance; an empty one if nothing is open, or if the agent's claims have used up the patience.

@@ -2,8 +2,9 @@
 
 A run is a flywheel's folder, a stage's, a benchmark's, or a file of results.
 
-Invariants: only tasks that both played, and that count, make a difference, which is paired by task; the interval of a
-difference is over tasks, and says nothing of another seed; nothing but the page is written.
+Invariants: only tasks that both played, and that count, make a difference, which is paired by task; suites that call other
+tasks alike are not compared; the interval of a difference is over tasks, and says nothing of another seed; nothing but the
+page is written.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from homerl.worlds.registry import default_world
 Results = Mapping[str, Mapping[str, Sequence[Row]]]  # by suite and model; a folder of one model has it as ""
 SFT_CURVES = (("Loss", "loss", False), ("Token accuracy", "mean_token_accuracy", True))
 UNCOMPARED = ("out", "wandb", "processes")  # keys that make no other model
+OF_TASK = ("families", "subcategories", "category", "subcategory", "devices", "size")  # what a result says of its task
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,10 @@ def compare(first: Path, second: Path) -> Comparison:
     """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
     one, other = (read_side(path, name) for path, name in zip((first, second), _names(first, second)))
     lines = tuple(_lines(one, other))
+    if not lines and (same := [suite for suite in one.results if suite in other.results]):
+        what = f"the tasks of {', '.join(filter(None, same)) or 'the two'} have the same names, and are others"
+        remedy = "play one suite with both models: homerl bench run SUITE --model RUN/rlve/model"
+        raise InputError(what, f"{first}, {second}", remedy)
     if not lines:
         suites = " and ".join(", ".join(side.results) or "none" for side in (one, other))
         raise InputError(f"the two runs share no suite: {suites}", f"{first}, {second}", "name runs of one benchmark")
@@ -151,6 +157,8 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
     )
     for one, other in shared or alone:
         mine, theirs = first.results[one], second.results[other]
+        if not _alike(mine, theirs):
+            continue
         models = [(model, model) for model in mine if model in theirs] or [([*mine][-1], [*theirs][-1])]
         for before, after in models:
             rows = mine[before], theirs[after]
@@ -159,6 +167,13 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
             low, high = gain["interval"]
             one_share, other_share = (SuccessShare(**success_of([row for row in part if counts(row)])) for part in rows)
             yield Line(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
+
+
+def _alike(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]]) -> bool:
+    """Whether the tasks that two suites call alike are the same, as far as their results say."""
+    first, second = ({row["id"]: row for rows in suite.values() for row in rows} for suite in (one, other))
+    both = [(first[id], second[id]) for id in first.keys() & second.keys()]
+    return all(mine[key] == theirs[key] for mine, theirs in both for key in OF_TASK if key in mine and key in theirs)
 
 
 # What is shown

@@ -15,6 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from homerl.flow.report import filtered
 from homerl.pages.templates import template
 from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.metrics.contract import percent
@@ -157,7 +158,7 @@ TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 def drops(stats: Row) -> list[tuple[str, str, int]]:
     """(filter, reason, number of dropped candidates), most frequent first."""
-    found = [(*key.partition(": ")[::2], count) for key, count in (stats.get("dropped") or {}).items()]
+    found = [(*key.partition(": ")[::2], count) for key, count in filtered(stats.get("dropped") or {}).items()]
     return sorted(found, key=lambda drop: (-drop[2], drop))
 
 

@@ -82,7 +82,7 @@ def read_run(out: Path) -> Run:
         scores=scores,
         gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
         synthesis=_mapping(out / "synth/stats.json"),
-        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl")),
+        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl") if row.get("rollouts")),
         sft=read_metrics(out / "sft"),
         rlve=read_metrics(out / "rlve"),
         shown_model=shown,

@@ -405,6 +405,10 @@ def test_an_edited_result_is_found_out(suite_file, tmp_path):
     path.write_text(path.read_text().replace('"success":false', '"success":true', 1))
     with pytest.raises(InputError, match="success is True, rescored False"):
         rescore(tmp_path)
+    stored = tmp_path / "trajectories.jsonl"
+    stored.write_text(stored.read_text("utf-8") + stored.read_text("utf-8").splitlines(keepends=True)[0], "utf-8")
+    with pytest.raises(InputError, match="4 trajectories for 3 results"):
+        rescore(tmp_path)
 
 
 def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):

@@ -100,6 +100,17 @@ def test_what_shares_no_task_or_is_none_is_refused(runs, tmp_path):
     assert "did you mean" in said and str(tmp_path / "step") in said
 
 
+def test_tasks_that_only_share_their_names_are_not_compared(runs, tmp_path):
+    other = flywheel(tmp_path / "other", "step", [0, 1] * 20, [1] * 40)
+    for side, families in ((runs[0], ["atomic"]), (other, ["atomic", "atomic"])):
+        for path in side.glob("*/bench/own/results.jsonl"):
+            rows = [json.loads(line) | {"families": families} for line in path.read_text().splitlines()]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match="the tasks of own have the same names, and are others"):
+        compare(runs[0], other)
+    assert compare(runs[0], runs[0]).lines and compare(other, other).lines
+
+
 def test_the_page_has_both_curves_in_one_chart_and_escapes_everything(runs, tmp_path):
     (runs[1] / "recipe.yaml").write_text(yaml.safe_dump({"run": "flywheel", "out": str(runs[1]), NASTY: NASTY}))
     page = write_comparison(compare(*runs), tmp_path / "page.html").read_text()

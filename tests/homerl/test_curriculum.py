@@ -52,6 +52,14 @@ def test_difficulties_are_read_from_a_synthesis_of_the_same_blueprints(tmp_path)
     assert difficulties(CurriculumSettings(), SOURCE) == {}
 
 
+def test_a_blueprint_that_servers_spoiled_is_neither_easy_nor_hard(tmp_path):
+    rows = [{"id": f"train-{seed}", "difficulty": 0.2, "rollouts": 5} for seed in range(100, 109)]
+    rows += [{"id": "train-109", "difficulty": 1.0, "rollouts": 0, "outcome": "infra_error"}]
+    (tmp_path / "blueprints.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = difficulties(CurriculumSettings(by="difficulty", synthesis=str(tmp_path)), SOURCE)
+    assert found[109] == pytest.approx(0.2) and len(found) == 10
+
+
 def test_by_success_what_is_always_or_never_solved_comes_seldom():
     known = curriculum("success")
     known.learn([(100, True)] * 8 + [(101, False)] * 8 + [(102, True)] * 4 + [(102, False)] * 4)

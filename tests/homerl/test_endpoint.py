@@ -221,6 +221,15 @@ TOO_LONG = {  # what servers say of a dialogue that is longer than their model t
 }  # fmt: skip
 
 
+RATE = "This would exceed the rate limit of 20,000 input tokens a minute. Please reduce the prompt length, or try again later."
+
+
+def test_a_rate_limit_that_speaks_of_tokens_is_waited_for():
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, reason={"message": RATE}) as asked:
+        (error,), endpoint = ask(asked)
+    assert not isinstance(error, RequestRefused) and endpoint.usage.retries > 0
+
+
 @pytest.mark.parametrize("server", TOO_LONG)
 def test_a_dialogue_that_is_too_long_is_known_by_what_servers_say_of_it(server):
     status, reason = TOO_LONG[server]

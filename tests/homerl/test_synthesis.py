@@ -22,6 +22,8 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import assign_shards
 from homerl.play.faults import AgentFault
 from homerl.play.trajectory import Outcome, from_row, read_rows
+from homerl.run.stages import why_nothing
+from homerl.view.page import drops
 from homerl.worlds.contract import ExpertConfig
 
 ROOT = Path(__file__).parents[2]
@@ -217,3 +219,12 @@ def test_a_curriculum_deals_out_blueprints_in_equal_shares_in_order():
     easy = CONFIG.recipe.model_copy(update={"intents": (1, 1)})
     config = CONFIG.model_copy(update={"curriculum": (easy, easy), "blueprints": 9})
     assert [config.recipe_of(i) is config.recipe for i in range(9)] == [False] * 6 + [True] * 3
+
+
+def test_what_was_written_is_no_drop_and_no_reason(tmp_path):
+    stats = {"outcomes": {"agent_failure": 20}, "dropped": {"tasks: written": 120, "consistent: x": 2}}
+    assert drops(stats) == [("consistent", "x", 2)]
+    (tmp_path / "blueprints.jsonl").touch()
+    assert why_nothing(stats, tmp_path).startswith("agent failure: so 20 blueprints gave no trajectory")
+    none = stats | {"outcomes": {"no_blueprint": 20}}
+    assert why_nothing(none, tmp_path).startswith("dropped: consistent: x: so 20 blueprints")

@@ -27,7 +27,7 @@ class ReActAgent:
         self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
     ) -> None:
         """With a `seed`, every request has a seed derived from it (`seed_for`)."""
-        self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
+        self.name, self.endpoint, self.seed = endpoint.speaker, endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:

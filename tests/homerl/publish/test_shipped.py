@@ -179,7 +179,8 @@ def test_figures_on_its_card_are_of_benchmarks_with_these_weights(here: Path, ex
     run = here / "bench/run.json"
     said = json.loads(run.read_text())
     for change, words in (
-        ({"weights": {"adapter_model.safetensors": "0"}}, "other weights"),
+        ({"weights": {"adapter_model.safetensors": "0"}}, "another model"),
+        ({"weights": None, "model": "expert"}, "another model"),
         ({"of": 2}, "not played to its end"),
     ):
         run.write_text(json.dumps(said | change))
