@@ -221,7 +221,9 @@ TOO_LONG = {  # what servers say of a dialogue that is longer than their model t
 }  # fmt: skip
 
 
-RATE = "This would exceed the rate limit of 20,000 input tokens a minute. Please reduce the prompt length, or try again later."
+RATE = (
+    "This would exceed the rate limit of 20,000 input tokens a minute. Please reduce the prompt length, or try again later."
+)
 
 
 def test_a_rate_limit_that_speaks_of_tokens_is_waited_for():
