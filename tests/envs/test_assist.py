@@ -1,10 +1,13 @@
 """The toolset `assist`: its API is the recorded one, it acts as the recorded one did, and no call breaks anything."""
 
 import json
+import random
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from envs.homeenv.assist.dump import latest
@@ -14,12 +17,15 @@ from envs.homeenv.assist.table import colours, table
 from envs.homeenv.assist.tools import PLAYED, TOOLS
 from envs.homeenv.assist.values import SHARES, taken
 from envs.homeenv.assist.values import given as given_value
+from envs.homeenv.assist.writer import AssistWriter
 from envs.homeenv.devices.device import Device
 from envs.homeenv.devices.rooms import HOME, OUTDOORS, Room
 from envs.homeenv.devices.spec import Catalogue
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.plan.plan import Plan
+from envs.homeenv.sandbox import Limits
+from envs.homeenv.toolset import arguments_of
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.world import as_action, check_world
 
@@ -294,3 +300,39 @@ NAMES = st.sampled_from([*(name for _, name, *_ in DEMO.values()), "Kitchen", "a
 def test_no_call_breaks_anything_and_a_refused_one_changes_nothing(tool, name, slots):
     env = HomeEnv(demo(), (), "assist")
     check_world(env, [as_action(tool, {"name": name} | slots, takes_name=True)])
+
+
+class Made(NamedTuple):
+    """A service call of a plan."""
+
+    did: str
+    service: str
+    args: tuple[Any, ...]
+
+
+@cache
+def rooms_of_lights_and_fans() -> Home:
+    """A home in which some rooms have several lights, and some devices refuse a call before another one was made."""
+    kinds = ("light", "fan", "humidifier", "dishwasher")
+    return make_home(3, HomeRecipe(catalogue=("homeassistant",), categories=kinds, devices=(9, 9)))
+
+
+def drawn_call(home: Home, rng: random.Random) -> Made:
+    device = rng.choice([device for device in home.plan.devices if device.spec.service_index][:4])
+    path, compiled = rng.choice(list(device.spec.service_index.items()))
+    wanted = (argument for argument in compiled.service.arguments if argument.required)
+    return Made(device.did, path, tuple(argument.sample(rng) for argument in wanted))
+
+
+@settings(deadline=None, max_examples=300)
+@given(rng=st.randoms(use_true_random=False), count=st.integers(2, 6), way=st.sampled_from([None, True, False]))
+def test_a_plan_has_its_effect_as_it_is_written_also_where_calls_are_joined(rng, count, way):
+    home = rooms_of_lights_and_fans()
+    writer, calls = AssistWriter(home), [drawn_call(home, rng) for _ in range(count)]
+    assume(writer.unfit(calls, ()) is None)
+    wanted, played, tools = home.fork(), home.fork(), {tool.name: tool for tool in TOOLS}
+    for one in calls:
+        wanted.call(one.did, one.service, one.args)
+    message = writer.act(calls) if way is None else writer.act_on_all(calls, way)
+    refused = [tools[name].run(played, slots, Limits()).refusal for name, slots in arguments_of([message])]
+    assert not any(refused) and played.state_key() == wanted.state_key(), (calls, message)

@@ -214,6 +214,16 @@ def test_what_is_asked_last_counts():
         assert all(condition.holds(after(obeyed, last.plan)) for condition in conditions)
 
 
+def test_whoever_does_all_that_is_said_last_is_right_also_where_something_toggles_or_counts():
+    home = {"devices": (6, 14), "catalogue": ("homeassistant",)}
+    found = [blueprint for _, blueprint in minds_changed(40, "compositional/explicit", home=home)]
+    assert len(found) > 10
+    for blueprint in found:
+        (wish,), start = blueprint.intents, home_from_json(blueprint.home)
+        end = after(start, (*wish.course[0].plan, *wish.plan))
+        assert all(compile_condition(text, start.plan).holds(end) for text in wish.conditions), wish.course
+
+
 def test_a_changed_wish_is_said_in_full():
     """Whoever hears "forget that, ..." may forget what was said before."""
     found = [blueprint for _, blueprint in minds_changed(30, "compositional/explicit")]

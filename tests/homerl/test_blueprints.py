@@ -272,6 +272,20 @@ def test_a_second_wish_is_of_the_home_as_the_dialogue_before_the_first_left_it(m
     assert blueprint.history and home_from_json(blueprint.home).state_key() == offered[-1]
 
 
+TIMERS = HomeRecipe(catalogue=("homeassistant",), categories=("timer", "light"), devices=(4, 6))
+
+
+@pytest.mark.parametrize(("family", "home"), [("household/time_left", TIMERS), ("moment/time", HomeRecipe())])
+def test_no_question_is_asked_twice(family, home):
+    recipe = BlueprintRecipe(families={family: 1}, intents=(1, 3), home=home, toolset="smh")
+    assert all(len(make_blueprint(recipe, "train", seed).intents) == 1 for seed in range(8))
+
+
+def test_two_things_that_the_home_lacks_can_be_asked_for():
+    recipe = BlueprintRecipe(families={"absent/in_home": 1}, intents=(1, 2))
+    assert 2 in {len(make_blueprint(recipe, "train", seed).intents) for seed in range(8)}
+
+
 def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
     def unsaid(*_):
         raise NoSentence

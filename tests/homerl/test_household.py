@@ -89,6 +89,14 @@ def test_how_long_a_timer_still_runs_differs_from_home_to_home():
     assert len(left) > 7 and max(left.values()) < 10
 
 
+@pytest.mark.parametrize(("language", "unit"), [("en", "minutes"), ("zh", "分钟")])
+def test_the_time_that_is_left_is_told_in_minutes_and_without_a_noun_of_its_own(language, unit):
+    for seed in range(20):
+        (intent,) = blueprint("time_left", "smh", language, seed).intents
+        said = intent.reply.replace(" ", "")
+        assert f"{intent.answer.value // 60}{unit}" in said and "atimeof" not in said, intent.reply
+
+
 def test_an_artist_may_be_written_with_capitals():
     made = blueprint("artist", "smh", "en", 0)
     (intent,) = made.intents

@@ -1,16 +1,18 @@
 """Multi-turn intents: solvable from what was said before, and not otherwise."""
 
+import random
 import re
 from collections import Counter
 
 import pytest
 
 from envs.homeenv.values.audit import Refused
+from envs.homemaker.make import HomeRecipe, make_home
 from homerl.play.trajectory import Outcome
-from homerl.worlds.homeenv.blueprints.actions import after
+from homerl.worlds.homeenv.blueprints.actions import actions, after
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.intents import families
-from homerl.worlds.homeenv.blueprints.undo import changed
+from homerl.worlds.homeenv.blueprints.undo import changed, restore
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, recipe, solves
 
 FAMILY = "multi_turn"
@@ -106,6 +108,27 @@ def test_what_is_put_back_is_as_it_was():
         end = after(home, (*draft.before, *draft.plan))
         if len(draft.past) == 1 or draft.past[0].reply is not None:
             assert all(not changed(home, end, home.plan.by_did[did]) for did in draft.devices)
+
+
+def undoing(categories, catalogue):
+    """The names of the services that undo something on such devices."""
+    for seed in range(12):
+        home = make_home(seed, HomeRecipe(catalogue=catalogue, categories=categories, devices=(1, 6)))
+        for action in actions(home, random.Random(seed)):
+            for call in restore(home, after(home, action.plan), action.device) or ():
+                yield call.service.rpartition(".")[2]
+
+
+def test_a_movement_is_undone_by_its_earlier_goal_and_not_by_a_stop():
+    """A stop sets the goal to the place, which is the earlier goal only because calls of the past take no time."""
+    undos = set(undoing(("cover", "valve"), ("homeassistant",)))
+    assert not any(undo.startswith("stop") for undo in undos)
+    assert {"set_cover_position", "set_cover_tilt_position", "set_valve_position"} <= undos
+
+
+@pytest.mark.parametrize("category", ["washer", "speaker"])
+def test_what_runs_is_undone_by_a_stop(category):
+    assert "stop" in set(undoing((category,), HomeRecipe().catalogue))
 
 
 @pytest.mark.parametrize("subcategory", ["correction", "backtracking"])

@@ -1,7 +1,8 @@
 """Writes service calls as calls of Assist's tools, for the scripted expert.
 
 A device is meant by its name and domain, and by its area too if others have the name. Several devices that are all of a
-domain in a room are one call for the area; many that are all of a domain in the home, one call for the domain.
+domain in a room are one call for the area; many that are all of a domain in the home, one call for the domain. Such calls
+are made together at the place of the first, unless that has another effect than one call after the other.
 
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
@@ -54,11 +55,11 @@ class AssistWriter(StructuredWriter):
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """One intent for each device, or for all devices of a domain in an area."""
-        return call_message(*self._by_place(self._intents(calls), MANY, 2))
+        return call_message(*self._placed(calls, MANY, 2))
 
     def act_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
         """One intent for all devices of a domain in the home, or else in an area, also if it is a single one."""
-        return call_message(*self._by_place(self._intents(calls), len(calls) + 1 if placed else 1, 1))
+        return call_message(*self._placed(calls, len(calls) + 1 if placed else 1, 1))
 
     def misname(self, call: Call, rng: random.Random) -> Message:
         """An intent with a name that is nearly the entity's, and that nothing has."""
@@ -160,6 +161,18 @@ class AssistWriter(StructuredWriter):
             return list(match(self.home, wanted).entities)
         except NoMatch:
             return []
+
+    def _placed(self, calls: Sequence[Call], home: int, area: int) -> list[dict[str, Any]]:
+        """The calls by place, or one after the other where the order counts: the same effect, and nothing more refused."""
+        intended = self._intents(calls)
+        single, placed = list(map(self._written, intended)), self._by_place(intended, home, area)
+        return placed if placed == single or self._effect(placed) == self._effect(single) else single
+
+    def _effect(self, written: Sequence[dict[str, Any]]) -> tuple[str, bool]:
+        """The state key of the home after these calls, and whether one of them was refused."""
+        home = self.home.fork()
+        results = [RUN[tool].run(home, arguments, Limits()) for tool, arguments in arguments_of([call_message(*written)])]
+        return home.state_key(), any(result.refusal for result in results)
 
     def _by_place(self, intended: Sequence[Intended | _Mistake], home: int, area: int) -> list[dict[str, Any]]:
         """The calls, one for the home or for an area where they are alike and mean everything of a domain there.

@@ -3,14 +3,14 @@
 Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
 user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
 too); dropped candidates are counted by filter and reason; no intent may change one randomly chosen
-controllable device, so that an agent that touches everything differs from one that obeys.
+controllable device, so that an agent that touches everything differs from one that obeys; no question is asked twice.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -196,7 +196,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         family, propose = _family(recipe, rng)
         ask = Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language, recipe.whole_sets)
         draft = propose(home, rng, ask)
-        if draft is None:
+        if draft is None or _asks_again(draft, drafts):
             break
         for part in (draft, *draft.then):
             drafts.append(part)
@@ -223,6 +223,14 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         toolset=recipe.toolset,
         prompt=recipe.prompt,
     )
+
+
+def _asks_again(draft: Draft, earlier: Sequence[Draft]) -> bool:
+    """Whether a draft asks what an earlier one asks; wishes for things that the home lacks only share an empty answer."""
+    if draft.answer is None or not (draft.reads or draft.answer.value != ()):
+        return False
+    asked = (draft.subcategory, draft.answer, draft.reads)
+    return any((one.subcategory, one.answer, one.reads) == asked for one in earlier)
 
 
 @dataclass(frozen=True)

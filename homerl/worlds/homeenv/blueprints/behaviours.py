@@ -5,6 +5,7 @@ Invariants:
 - A blueprint in which no wish is changed is returned as it was.
 - The changed blueprint passes the triple filter.
 - Its Φ and its devices are those of what is asked last, so a device that a change of mind leaves must end as it was.
+- Whoever carries out a first wish, and then all that a change of mind says, fulfils the Φ.
 - An utterance belongs to the blueprint's split.
 """
 
@@ -18,6 +19,8 @@ from typing import Literal
 
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.plan.conditions import compile_condition
+from envs.homeenv.values.audit import Refused
 from homerl.language.splits import NoSentence, Voice
 from homerl.play.course import Behaviours
 from homerl.worlds.homeenv.blueprints.actions import DeviceAction, after, enact, propose, spoken_call
@@ -156,6 +159,18 @@ class _Teller:
 
     def changed(self) -> Iterator[Intent]:
         """Another wish first, with another value or another device; then the wish in its place, said in full."""
+        return filter(self._can_be_said_again, self._second_thoughts())
+
+    def _can_be_said_again(self, wish: Intent) -> bool:
+        """Whether all that the last part says may follow the first part: nothing that is said twice toggles or counts."""
+        conditions = [compile_condition(text, self.home.plan) for text in wish.conditions]
+        try:
+            end = after(self.home, (*wish.course[0].plan, *wish.plan))
+        except Refused:
+            return False
+        return all(condition.holds(end) for condition in conditions)
+
+    def _second_thoughts(self) -> Iterator[Intent]:
         actions = self.actions()
         acts = tuple(action.act() for action in actions)
         for number, action in enumerate(actions):

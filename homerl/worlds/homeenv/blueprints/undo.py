@@ -71,12 +71,18 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
         part, _, name = path.rpartition(".")
         prefix = f"{part}." if part else ""
         written = [prefix + attribute.name for _, attribute, _ in compiled.writes]
-        if part not in parts or name.startswith(RUNS) or not (set(written) & set(paths) or name in ("turn_on", "turn_off")):
+        helps = set(written) & set(paths) or name in ("turn_on", "turn_off")
+        if part not in parts or not helps or name.startswith(RUNS) or _halts(name, written):
             continue
         if not any(argument.required for argument in compiled.service.arguments):
             yield Call(did=device.did, service=path)
         elif len(compiled.service.arguments) == 1:
             yield from _with_values(device, path, dict.fromkeys(earlier.get(device.did, at) for at in written))
+
+
+def _halts(service: str, written: Sequence[str]) -> bool:
+    """Whether a service stops a movement: the goal becomes the place, and is the earlier one only by chance."""
+    return service.startswith("stop") and any(path.rpartition(".")[2].startswith("target_") for path in written)
 
 
 def _with_values(device: Device, path: str, values: dict[Any, None]) -> Iterator[Call]:

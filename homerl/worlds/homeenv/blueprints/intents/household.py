@@ -295,6 +295,13 @@ def _about(subcategory: str) -> Propose:
     return propose
 
 
+def _time(seconds: int, speaker: Speaker) -> str:
+    """A duration in minutes, or in seconds if it is not whole minutes, in the usual frame: others fit only some replies."""
+    unit, value = ("second", seconds) if seconds % 60 else ("minute", seconds // 60)
+    key = speaker.first(f"unit.{unit}.{value}", f"unit.{unit}")
+    return speaker.grammar.draw(key, {"value": str(value)}, speaker.rng, "clear", "any", 0.0)
+
+
 def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How long does the timer still run?", of the home's only timer, which was started before."""
     timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
@@ -304,7 +311,7 @@ def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     if state.get("state") != "active" or not isinstance(left, int) or not left:
         return None
     kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
-    reply = framed("household.reply.left", value=lambda speaker: speaker.value(left, kind))
+    reply = framed("household.reply.left", value=lambda speaker: _time(left, speaker))
     draft = question(framed("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
     return None if draft is None else replace(draft, subcategory="time_left", before=before)
 
