@@ -559,7 +559,7 @@ def test_training_stops_by_the_clock_between_batches_of_rollouts(recipe):
     """Within one, a resumed run would play its rollouts again."""
     made = recipe(iterations=2, updates=4, seconds=0.001, save_steps=None)
     train_rlve(made)
-    assert [line["step"] for line in metrics(made.out)] == [1, 2]
+    assert [line["step"] for line in metrics(made.out)] == [2]
 
 
 # Two ranks
