@@ -173,7 +173,7 @@ def is_passing(error: BaseException) -> bool:
 def is_away(error: BaseException) -> bool:
     """Whether the error says nothing about the request, and only time helps: no connection, status 429 or 503."""
     if isinstance(error, FAILED):
-        return error.status_code in (429, 503) and not _is_spent(error)
+        return error.status_code in BUSY and not _is_spent(error)
     return isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError)
 
 
