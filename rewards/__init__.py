@@ -1,4 +1,4 @@
-"""The rewards of one step: one reward for each file, computed from `envs.world.StepFacts`.
+"""The rewards of one step: one reward for each file, computed from `homerl.envs.core.world.StepFacts`.
 
 A file that defines a `REWARD` (see `reward.py`) is a reward with the file's name. Folders in the environment variable
 HOMERL_REWARDS (separated as in PATH) are searched too.
@@ -9,6 +9,6 @@ from it; among the rewards in this folder, every term except `progress` and `suc
 
 from __future__ import annotations
 
-from envs.plugins import added_folders
+from homerl.envs.core.plugins import added_folders
 
 __path__ += added_folders("rewards")

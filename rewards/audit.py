@@ -1,7 +1,7 @@
 """Audit: the firewall blocked something (HomeFlow eq. 6, third term)."""
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def audit(facts: StepFacts) -> float:

@@ -2,9 +2,9 @@
 
 import ast
 
-from envs.restricted_python import restricted_uses
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.restricted_python import restricted_uses
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def code_check(facts: StepFacts) -> float:

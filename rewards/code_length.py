@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 MaxTokens = Annotated[int, Field(description="Tokens that the code of a step may have before `code_length` is lost.")]
 

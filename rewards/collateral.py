@@ -4,8 +4,8 @@ SMH-Bench asks that irrelevant state be preserved. Without this reward, switchin
 weight above 0 also makes progress and success depend on side effects: see `switches` in their files.
 """
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def collateral(facts: StepFacts) -> float:

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import Field, create_model, model_validator
 
-import rewards
-from envs.documents import InputError
-from envs.model import Model
-from envs.plugins import discover, in_order
-from envs.world import StepFacts
-from rewards.reward import Reward, Setting
+import homerl.rewards
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.model import Model
+from homerl.envs.core.plugins import discover, in_order
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward, Setting
 
 NO_REWARDS = ("composite", "reward")  # files of this folder that define no reward
 
@@ -36,7 +36,7 @@ class Weights(Model):
 
 def discover_rewards() -> dict[str, Reward]:
     """Every reward by name, sorted by `order`, then by name. Raises `InputError` for a file that cannot be used."""
-    return in_order(discover(rewards, "REWARD", Reward, NO_REWARDS))
+    return in_order(discover(homerl.rewards, "REWARD", Reward, NO_REWARDS))
 
 
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:

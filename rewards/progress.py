@@ -1,7 +1,7 @@
 """Progress: the gain in the share of Φ that holds (HomeFlow eq. 6, first term)."""
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def progress(facts: StepFacts, preserve: bool = False) -> float:

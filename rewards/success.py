@@ -1,7 +1,7 @@
 """Success: all of Φ holds at the end of the episode (HomeFlow eq. 6, second term), and the agent has said its last word."""
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def success(facts: StepFacts, preserve: bool = False) -> float:

@@ -3,8 +3,8 @@
 Nobody wants to say a thing twice. A policy that waits does not save the cost, since the user goes on to ask.
 """
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 
 def turn_cost(facts: StepFacts) -> float:

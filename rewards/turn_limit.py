@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from envs.world import StepFacts
-from rewards.reward import Reward
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.reward import Reward
 
 MaxTurns = Annotated[int, Field(description="Turns that a dialogue may take before `turn_limit` is lost.")]
 

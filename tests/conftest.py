@@ -11,6 +11,8 @@ import pytest
 import typer.main
 from hypothesis import settings
 
+pytest_plugins = ["shared_fixtures"]  # tests/helpers/shared_fixtures.py
+
 # What a shell starts in the background ignores Ctrl-C, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -30,10 +30,10 @@ import yaml
 from forked import homerl
 from pydantic import BaseModel
 
-from envs.homeenv.devices.spec import DeviceSpec
-from homerl.cli.app import app
-from homerl.recipe.load import EVERY
-from homerl.run.recipe import KINDS
+from homerl.app.cli.app import app
+from homerl.app.runs.recipe import KINDS
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.host.recipe.load import EVERY
 from homerl.worlds.registry import worlds
 
 ROOT = Path(__file__).parents[1]
@@ -42,12 +42,12 @@ PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rg
 OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
 PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
 SCRIPT = re.compile(r"(\./)?scripts/\S+")
-STARTED = {"homerl": "homerl.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module
+STARTED = {"homerl": "homerl.app.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module
 ASSIGNED = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
 
 RECURSION = "it runs these tests"
 GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"
-TRIED = "tests/homerl/test_extensions.py runs it with the recipes of the page"
+TRIED = "tests/homerl/train/test_extensions.py runs it with the recipes of the page"
 NETWORK = "it needs a network"
 TRAINED = "it needs a trained model, which takes minutes"
 BASE = "it needs the base of smollm2-home, which scripts/base_model downloads"
@@ -82,13 +82,13 @@ NOT_RUN = {
         "homerl compare": TRAINED,
         "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU,
         "scripts/gpu_report": GPU,
-        "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/test_gpu_bundle.py makes a small bundle",
+        "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/app/test_gpu_bundle.py makes a small bundle",
         "scripts/gpu_run": GPU,
     },
     "docs/synthesis.md": {"homerl run recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/homeassistant.md": {
         "scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB",
-        "homerl": "it needs a home's address; tests/homerl/homeassistant/test_command.py runs it with recorded answers",
+        "homerl": "it needs a home's address; tests/envs/assistant/listing/test_command.py runs it with recorded answers",
         "accelerate launch recipes/home_assistant.yaml": "it needs the home of the line before",
     },
     "docs/models.md": {
@@ -100,7 +100,7 @@ NOT_RUN = {
         "accelerate launch recipes/smollm2_home.yaml": HUB,
         "accelerate launch recipes/smollm2_own.yaml": BASE,
         "homerl bench build own-home": "it needs a home file of the reader's",
-        "homerl chat keywords": "it needs files of the reader's; tests/homerl/chat/test_terminal.py runs it with its own",
+        "homerl chat keywords": "it needs the reader's files; tests/homerl/app/chat/test_terminal.py runs it with its own",
         "homerl serve": TRAINED,
         "homerl bench run": ENDPOINT,
         "accelerate launch recipes/sft_8b.yaml": GPU,
@@ -110,7 +110,7 @@ NOT_RUN = {
     },
     "docs/results/smollm2.md": {
         "homerl": "it needs the weights of SmolLM2",
-        "scripts/home_of_twelve": "tests/homerl/homeassistant/test_twelve.py runs what is behind it",
+        "scripts/home_of_twelve": "tests/envs/assistant/listing/test_twelve.py runs what is behind it",
     },
     "docs/users.md": {
         "homerl serve-user": GPU,
@@ -583,7 +583,7 @@ BEFORE: dict[
     "homerl bench robustness runs/quickstart": trained,
     "homerl check-devices my_devices/": broken_lamps,
     "homerl check-devices my_devices": first_lamp,
-    "from envs.homeenv import Entity": right_lamp,
+    "from homerl.envs.homeenv.sim import Entity": right_lamp,
 }
 
 

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from house import PAGE, ROOT, House, Module
 
 from homerl.play.metrics.registry import METRICS
 from homerl.worlds.registry import suites, worlds
+from house import PAGE, ROOT, House, Module
 
 HEAD = "## The house\n\n| room | why |\n|---|---|\n"
 
@@ -63,7 +63,7 @@ def test_nobody_names_a_world(house: House) -> None:
 def test_nobody_names_a_suite(house: House) -> None:
     """A citation may: it names the paper, in capitals."""
     names = suites().keys() - worlds().keys()
-    folders = tuple(f"homerl/worlds/{world}/" for world in worlds())
+    folders = tuple(f"envs/{world}/" for world in worlds())
     outside = [module for module in house.modules.values() if not module.file.startswith(folders)]
     assert names
     none_of(f"{module.file} names the suite '{name}'" for module in outside for name in names if name in module.text)
@@ -73,16 +73,16 @@ def test_model_libraries_stay_where_models_are(house: House) -> None:
     none_of(house.heavy())
 
 
-def test_files_and_functions_are_short(house: House) -> None:
+def test_files_and_functions_hold_one_idea(house: House) -> None:
     none_of(house.oversized())
 
 
 def test_what_reaches_the_terminal_passes_its_room(house: House) -> None:
     """There a stranger's text loses what would act on the terminal. `console.print` of that room is a method."""
     none_of(
-        f"{module.file}:{node.lineno} calls {node.func.id}: print with `console`, `say` or `print_error` of homerl/terminal"
+        f"{module.file}:{node.lineno} calls {node.func.id}: use `console`, `say` or `print_error` of homerl.host.terminal"
         for module in house.modules.values()
-        if module.file.startswith(("homerl/", "envs/", "rewards/")) and not module.file.startswith("homerl/terminal/")
+        if module.file.startswith(("homerl/", "envs/", "rewards/")) and not module.file.startswith("homerl/host/terminal/")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "Console", "echo")
     )
@@ -102,7 +102,7 @@ def test_each_package_says_what_it_holds(house: House) -> None:
 
 
 SCRIPTS = [path for path in sorted((ROOT / "scripts").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-OURS = ("envs.", "rewards.", "homerl.", "gpu.", "ha.")  # `gpu` and `ha` are folders of scripts
+OURS = ("homerl.", "gpu.", "ha.")  # `gpu` and `ha` are folders of scripts
 PROGRAMS = [path for path in SCRIPTS if path.read_text("utf-8").startswith("#!/usr/bin/env python")]
 BEHIND = [path for path in SCRIPTS if path.suffix == ".py"]  # the modules behind programs
 
@@ -137,45 +137,51 @@ def build(root: Path, files: Mapping[str, str], rooms: Iterable[str] = ()) -> Ho
 @pytest.mark.parametrize(
     "text",
     [
-        "import envs.b\n",
-        "from envs import b\n",
-        "from envs.b import thing\n",
+        "import homerl.envs.b\n",
+        "from homerl.envs import b\n",
+        "from homerl.envs.b import thing\n",
         "from . import b\n",
         "from .b import thing\n",
-        "def late():\n    from envs.b import thing\n",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from envs.b import thing\n",
-        "try:\n    import envs.b\nexcept ImportError:\n    raise\n",
-        "class A:\n    thing = late('envs.b', 'thing.made')\n",
+        "def late():\n    from homerl.envs.b import thing\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from homerl.envs.b import thing\n",
+        "try:\n    import homerl.envs.b\nexcept ImportError:\n    raise\n",
+        "class A:\n    thing = late('homerl.envs.b', 'thing.made')\n",
     ],
 )
 def test_a_cycle_is_found_however_it_is_written(tmp_path: Path, text: str) -> None:
-    house = build(tmp_path, {"envs/a": text, "envs/b": "from envs.c import x\n", "envs/c": "\n\nfrom envs.a import x\n"})
-    (fault,) = house.cycles()
-    for step in ("imports envs.b", "envs/b.py:1 imports envs.c", "envs/c.py:3 imports envs.a", "Move what they share"):
+    files = {"envs/a": text, "envs/b": "from homerl.envs.c import x\n", "envs/c": "\n\nfrom homerl.envs.a import x\n"}
+    (fault,) = build(tmp_path, files).cycles()
+    steps = ("imports homerl.envs.b", "envs/b.py:1 imports homerl.envs.c", "envs/c.py:3 imports homerl.envs.a")
+    for step in (*steps, "Move what they share"):
         assert step in fault
     assert not list(build(tmp_path, {"envs/a": "x = 1\n"}).cycles())
 
 
 def test_two_cycles_are_two_faults(tmp_path: Path) -> None:
-    files = {"envs/a": "import envs.b", "envs/b": "import envs.a", "envs/c": "import envs.d", "envs/d": "import envs.c"}
+    files = {
+        "envs/a": "import homerl.envs.b",
+        "envs/b": "import homerl.envs.a",
+        "envs/c": "import homerl.envs.d",
+        "envs/d": "import homerl.envs.c",
+    }
     assert len(list(build(tmp_path, files).cycles())) == 2
 
 
-ROOMS = ("homerl/play/", "homerl/worlds/", "homerl/worlds/*/", "homerl/cli/")
+ROOMS = ("homerl/play/", "homerl/worlds/", "envs/*/", "homerl/app/")
 
 
 def test_an_arrow_up_is_found(tmp_path: Path) -> None:
-    files = {"homerl/worlds/contract": "def late():\n    import homerl.cli.app\n", "homerl/cli/app": ""}
+    files = {"homerl/worlds/contract": "def late():\n    import homerl.app.cli", "homerl/app/cli": ""}
     (fault,) = build(tmp_path, files, ROOMS[1::2]).upward()
-    assert fault.startswith("homerl/worlds/contract.py:2 imports homerl.cli.app: homerl/worlds/ may import only rooms that")
+    assert fault.startswith("homerl/worlds/contract.py:2 imports homerl.app.cli: homerl/worlds/ may import only rooms that")
     assert not list(build(tmp_path, files, ROOMS[3:0:-2]).upward())
 
 
 def test_a_circle_of_folders_is_found_though_no_module_is_in_one(tmp_path: Path) -> None:
     files = {"homerl/worlds/contract": "", "homerl/users/make": "import homerl.worlds.contract"}
-    plugin = {"homerl/worlds/one/x": "def late():\n    from homerl.users.words import said", "homerl/users/words": ""}
+    late = {"homerl/worlds/one/x": "def late():\n    from homerl.users.words import said", "homerl/users/words": ""}
     assert not list(build(tmp_path / "without", files).circles_of_folders())
-    house = build(tmp_path / "with", files | plugin)
+    house = build(tmp_path / "with", files | late)
     (fault,) = house.circles_of_folders()
     assert "homerl/worlds/one/x.py:2 imports homerl.users.words.said" in fault and "homerl/users/make.py:1" in fault
     assert not list(house.cycles())
@@ -183,29 +189,36 @@ def test_a_circle_of_folders_is_found_though_no_module_is_in_one(tmp_path: Path)
 
 def test_a_circle_of_folders_inside_of_a_room_is_found(tmp_path: Path) -> None:
     files = {
-        "envs/a/x/one": "import envs.a.y.one",
-        "envs/a/y/one": "import envs.a.low",
+        "envs/a/x/one": "import homerl.envs.a.y.one",
+        "envs/a/y/one": "import homerl.envs.a.low",
         "envs/a/low": "",
         "envs/a/x/two": "",
     }
     assert not list(build(tmp_path, files).circles_of_folders())
-    (fault,) = build(tmp_path, {"envs/a/y/two": "import envs.a.x.two"}).circles_of_folders()
-    assert "envs/a/y/two.py:1 imports envs.a.x.two" in fault
+    (fault,) = build(tmp_path, {"envs/a/y/two": "import homerl.envs.a.x.two"}).circles_of_folders()
+    assert "envs/a/y/two.py:1 imports homerl.envs.a.x.two" in fault
 
 
 def test_plug_ins_import_what_is_lower_but_not_each_other_and_nobody_imports_them(tmp_path: Path) -> None:
-    files = {"homerl/worlds/contract": "import homerl.play.x", "homerl/play/x": "", "homerl/cli/app": ""}
-    files |= {"homerl/worlds/one/x": "import homerl.play.x", "homerl/worlds/two/x": "import homerl.worlds.contract"}
+    files = {"homerl/worlds/contract": "import homerl.play.x", "homerl/play/x": "", "homerl/app/cli": ""}
+    files |= {"envs/one/x": "import homerl.play.x", "envs/two/x": "import homerl.worlds.contract"}
     house = build(tmp_path, files, ROOMS)
     assert not [*house.upward(), *house.known_worlds(), *house.misplaced()]
-    (fault,) = build(tmp_path, files | {"homerl/worlds/one/x": "import homerl.cli.app"}, ROOMS).upward()
-    assert fault.startswith("homerl/worlds/one/x.py:1 imports homerl.cli.app")
-    house = build(tmp_path, files | {"homerl/worlds/two/x": "import homerl.worlds.one.x"}, ROOMS)
+    (fault,) = build(tmp_path, files | {"envs/one/x": "import homerl.app.cli"}, ROOMS).upward()
+    assert fault.startswith("envs/one/x.py:1 imports homerl.app.cli")
+    house = build(tmp_path, files | {"envs/two/x": "import homerl.envs.one.x"}, ROOMS)
     assert len(list(house.upward())) == len(list(house.known_worlds())) == 1
-    house = build(tmp_path, files | {"homerl/worlds/two/x": "", "rewards/y": "from homerl.worlds.one import x"}, ROOMS)
+    house = build(tmp_path, files | {"envs/two/x": "", "rewards/y": "from homerl.envs.one import x"}, ROOMS)
     assert next(house.misplaced()).startswith("rewards/y.py:1 lies in no room")
     (fault,) = build(tmp_path, {}, ("rewards/", *ROOMS)).known_worlds()
-    assert fault.startswith("rewards/y.py:1 imports homerl.worlds.one.x: nobody outside homerl/worlds/one/")
+    assert fault.startswith("rewards/y.py:1 imports homerl.envs.one.x: nobody outside envs/one/")
+
+
+def test_what_serves_a_home_may_import_a_world_and_a_world_what_is_apart_in_another(tmp_path: Path) -> None:
+    files = {"envs/one/sim/x": "", "envs/one/y": "", "envs/two/x": "import homerl.envs.one.sim.x"}
+    files |= {"envs/assistant/z": "import homerl.envs.one.y"}
+    house = build(tmp_path, files, ("envs/one/sim/", "envs/*/", "envs/assistant/"))
+    assert not [*house.upward(), *house.known_worlds(), *house.misplaced()]
 
 
 def test_a_room_that_is_listed_twice_is_found(tmp_path: Path) -> None:
@@ -220,15 +233,15 @@ def test_a_room_without_modules_is_found(tmp_path: Path) -> None:
 
 
 def test_a_name_of_a_world_is_found(tmp_path: Path) -> None:
-    files = {"homerl/worlds/garden/x": "garden", "homerl/worlds/y": "", "homerl/old_garden": "pass"}
-    files |= {"rewards/z": "of = 'garden'", "envs/w": "class OurGardenThing: pass", "envs/homeenv/v": "garden"}
+    files = {"envs/garden/x": "garden", "envs/other/v": "garden", "homerl/y": "", "homerl/old_garden": "pass"}
+    files |= {"rewards/z": "of = 'garden'", "envs/core/w": "class OurGardenThing: pass"}
     house = build(tmp_path, files)
     (tmp_path / "homerl/page.html.jinja").write_text("<p>\n<p>Your GARDEN\n")
     assert [fault.partition(". Put")[0] for fault in house.named_worlds(["garden"])] == [
         "homerl/old_garden.py:0 names the world 'garden': 'homerl/old_garden.py'",
         "homerl/page.html.jinja:2 names the world 'garden': '<p>Your GARDEN'",
         """rewards/z.py:1 names the world 'garden': "of = 'garden'\"""",
-        "envs/w.py:1 names the world 'garden': 'class OurGardenThing: pass'",
+        "envs/core/w.py:1 names the world 'garden': 'class OurGardenThing: pass'",
     ]
 
 
@@ -241,19 +254,24 @@ def test_a_name_of_a_world_within_another_word_is_none(tmp_path: Path) -> None:
     ("name", "text", "allowed"),
     [
         ("homerl/train/x", "import torch", True),
-        ("homerl/agents/transformers_engine", "import torch.nn", False),
-        ("homerl/agents/transformers_engine", "def late():\n    import torch", True),
-        ("homerl/agents/guest", "from transformers import Trainer", False),
-        ("homerl/run/x", "import torch", False),
-        ("homerl/run/x", "def late():\n    import torch", True),
+        ("homerl/models/policy/transformers_engine", "import torch.nn", False),
+        ("homerl/models/policy/transformers_engine", "def late():\n    import torch", True),
+        ("homerl/models/policy/guest", "from transformers import Trainer", False),
+        ("homerl/app/runs/x", "import torch", False),
+        ("homerl/app/runs/x", "def late():\n    import torch", True),
         ("homerl/play/x", "def late():\n    import torch", False),
         ("homerl/play/x", "if TYPE_CHECKING:\n    import torch", True),
         ("homerl/play/x", "import openai", True),
-        ("envs/x", "def late():\n    import openai", False),
-        ("envs/x", "import rewards.y", False),
-        ("envs/x", "if TYPE_CHECKING:\n    import torch", False),
+        ("envs/core/x", "def late():\n    import openai", False),
+        ("envs/core/x", "import homerl.rewards.y", False),
+        ("envs/core/x", "if TYPE_CHECKING:\n    import torch", False),
+        ("envs/one/sim/x", "from homerl.play import y", False),
+        ("envs/one/sim/x", "from homerl.envs import core", True),
+        ("envs/one/x", "from homerl.play import y", True),
+        ("envs/one/x", "def late():\n    import torch", False),
         ("rewards/x", "from homerl import play", False),
-        ("rewards/x", "import envs.world", True),
+        ("rewards/x", "import homerl.envs.core.world", True),
+        ("rewards/x", "from homerl.rewards import reward", True),
     ],
 )
 def test_a_heavy_import_is_found(tmp_path: Path, name: str, text: str, allowed: bool) -> None:
@@ -261,14 +279,10 @@ def test_a_heavy_import_is_found(tmp_path: Path, name: str, text: str, allowed: 
 
 
 def test_what_is_too_long_is_found(tmp_path: Path) -> None:
-    body = "def f():\n" + "    x = 1\n" * 60
-    long = build(tmp_path, {"envs/a": body + "y = 1\n" * 340, "envs/b": "", "envs/c": ""})
-    faults = list(long.oversized())
-    assert [fault.partition(" ")[0] for fault in faults] == ["envs/a.py:401", "envs/a.py:1"] and "f has 61 lines" in faults[
-        1
-    ]
-    (fault,) = build(tmp_path, {f"envs/{name}": "x = 1\n" * 121 for name in "abc"}).oversized()
-    assert fault.startswith("the median file has 121 lines") and "envs/a.py" in fault
+    body = "def f():\n" + "    x = 1\n" * 100
+    faults = list(build(tmp_path, {"envs/a": body + "y = 1\n" * 600, "envs/b": "def g():\n    pass\n"}).oversized())
+    assert [fault.partition(" ")[0] for fault in faults] == ["envs/a.py:701", "envs/a.py:1"]
+    assert "f has 101 lines" in faults[1]
 
 
 def test_a_package_without_docstring_is_found(tmp_path: Path) -> None:
@@ -280,7 +294,7 @@ def test_a_package_without_docstring_is_found(tmp_path: Path) -> None:
 
 
 def test_the_drawing_leaves_out_arrows_that_follow(tmp_path: Path) -> None:
-    files = {"envs/a": "", "rewards/b": "import envs.a", "homerl/c": "import envs.a\nimport rewards.b"}
+    files = {"envs/a": "", "rewards/b": "import homerl.envs.a", "homerl/c": "import homerl.envs.a\nimport homerl.rewards.b"}
     drawing = build(tmp_path, files, ("envs/", "rewards/", "homerl/")).drawing()
     assert re.findall(r"r\d --> r\d", drawing) == ["r1 --> r0", "r2 --> r1"]
 
@@ -311,7 +325,8 @@ def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch:
     path = example("reward", tmp_path)
     monkeypatch.setenv("HOMERL_REWARDS", str(path.parent))
     code = (
-        "from envs.world import StepFacts, ToolCall; from rewards.composite import RewardWeights, step_rewards; "
+        "from homerl.envs.core.world import StepFacts, ToolCall; "
+        "from homerl.rewards.composite import RewardWeights, step_rewards; "
         "facts = StepFacts(turn=1, progress_before=0.0, progress_after=0.0, calls=(ToolCall('look', {}),) * 6); "
         "print(step_rewards(facts, RewardWeights(brevity=0.5))['brevity'])"
     )

@@ -17,20 +17,20 @@ ROOT = Path(__file__).parents[1]
 WORLD = "glowworm"  # `lamp` is a word of shared files, and these name no world
 PLACES = {  # where each example goes: its page, and a mark of its block
     "rewards/brevity.py": ("CONTRIBUTING.md", "REWARD ="),
-    "homerl/cli/commands/hello.py": ("CONTRIBUTING.md", "COMMAND ="),
+    "homerl/app/cli/commands/hello.py": ("CONTRIBUTING.md", "COMMAND ="),
     "homerl/play/metrics/steps.py": ("CONTRIBUTING.md", "METRIC ="),
     "homerl/train/credit/rank.py": ("docs/training.md", "MODE ="),
     "homerl/train/losses/soft.py": ("docs/training.md", "LOSS ="),
     "homerl/train/engines/unpadded.py": ("docs/training.md", "ENGINE ="),
-    "envs/homeenv/toolsets/switch.py": ("docs/homes.md", "TOOLSET ="),
-    "homerl/worlds/homeenv/blueprints/intents/leaving.py": ("docs/language.md", "SUBCATEGORIES ="),
+    "envs/homeenv/sim/toolsets/switch.py": ("docs/homes.md", "TOOLSET ="),
+    "envs/homeenv/tasks/intents/leaving.py": ("docs/language.md", "SUBCATEGORIES ="),
 }
 NEW_PAGES = {f"docs/schemas/{WORLD}-blueprint.v1.json"}
 TESTS = (
     "tests/test_house.py",
-    "tests/homerl/test_reference.py",
-    "tests/homerl/test_schemas.py",
-    "tests/homerl/test_extensions.py::test_what_is_there_is_documented",
+    "tests/homerl/app/test_reference.py",
+    "tests/homerl/app/test_schemas.py",
+    "tests/homerl/train/test_extensions.py::test_what_is_there_is_documented",
 )
 
 
@@ -46,7 +46,7 @@ def lamp() -> dict[str, str]:
     """The files of the lamp's world under another name."""
     files = {path.name: path.read_text("utf-8") for path in (ROOT / "tests/worlds/lamp").glob("*.py")}
     return {
-        f"homerl/worlds/{WORLD}/{name}": text.replace('"lamp"', f'"{WORLD}"').replace("worlds.lamp", f"worlds.{WORLD}")
+        f"envs/{WORLD}/{name}": text.replace('"lamp"', f'"{WORLD}"').replace("envs.lamp", f"envs.{WORLD}")
         for name, text in files.items()
     }
 
@@ -63,7 +63,7 @@ def tree(added: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     copy = tmp_path_factory.mktemp("in") / "tree"
     for file in listed():
         (copy / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, copy / file)
+        shutil.copy(ROOT / file, copy / file, follow_symlinks=False)
     for file, text in added.items():
         assert not (copy / file).exists()
         (copy / file).parent.mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ def listed() -> list[str]:
     """The files of this tree that git does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [file for file in files if (ROOT / file).is_file()]
+    return [file for file in files if (ROOT / file).is_file() or (ROOT / file).is_symlink()]
 
 
 def run(tree: Path, *command: str | Path) -> None:
@@ -101,7 +101,7 @@ def run(tree: Path, *command: str | Path) -> None:
 
 
 def test_only_the_new_files_and_generated_pages_differ(tree: Path, added: Mapping[str, str]) -> None:
-    before = {file: (ROOT / file).read_bytes() for file in listed()}
+    before = {file: (ROOT / file).read_bytes() for file in listed() if (ROOT / file).is_file()}
     made = (path for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc")
     after = {path.relative_to(tree).as_posix(): path.read_bytes() for path in made}
     assert before.keys() <= after.keys() and after.keys() - before.keys() == added.keys() | NEW_PAGES
@@ -120,7 +120,13 @@ def test_the_page_of_rules_changes_only_in_its_drawing(tree: Path) -> None:
 
 def test_the_reference_describes_each_new_thing(tree: Path) -> None:
     page = (tree / "docs/reference.md").read_text("utf-8")
-    for key in ("rewards.brevity", "rewards.max_calls", "rlve.rank_scale", "rlve.steepness", "rlve.engine.prompts"):
+    for key in (
+        "rewards.brevity",
+        "rewards.max_calls",
+        "rlve.rank_scale",
+        "rlve.steepness",
+        "rlve.engine.prompts",
+    ):
         assert f"\n- `{key}: " in page
     assert "- **steps a task**: " in (tree / "docs/glossary.md").read_text("utf-8")
     assert "`leaving`" in page and "or `switch`" in page and f"\n### World {WORLD}\n" in page

@@ -31,9 +31,9 @@ RECIPE = {
 
 STAGES = """
 import sys
-from homerl.run.children import begun, stage_recipe_path
-from homerl.run.flywheel import stages
-from homerl.run.recipe import load_recipe
+from homerl.app.runs.children import begun, stage_recipe_path
+from homerl.app.runs.flywheel import stages
+from homerl.app.runs.recipe import load_recipe
 
 for stage, _ in stages(load_recipe(sys.argv[1])):
     with begun(stage, ["true"]):
@@ -167,7 +167,7 @@ def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
     assert "bench.suites.0.setting" in said and "no setting 'eia'" in said and "one of wall, phone" in said
     code = (
         "from homerl.bench.recipe import SuiteSettings; from homerl.play.episode import EpisodeLimits;"
-        "from homerl.run.bench import episodes_of;"
+        "from homerl.app.runs.bench import episodes_of;"
         "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
         "print(*(episodes_of(suite, EpisodeLimits()).setting for suite in suites))"
     )
@@ -221,7 +221,7 @@ def test_what_a_world_has_not_is_refused_by_name(tmp_path):
 
 def test_the_lamp_keeps_the_contract_of_worlds():
     code = (
-        "from envs.world import check_world; from homerl.worlds.lamp.situation import LampEnv;"
+        "from homerl.envs.core.world import check_world; from homerl.envs.lamp.situation import LampEnv;"
         "check_world(LampEnv(0, 40), [{'name': 'set_level', 'level': 40}, {'name': 'set_level', 'level': 200}])"
     )
     done = forked.python(code, HOMERL_WORLDS=str(WORLDS))

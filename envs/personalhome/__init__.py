@@ -6,9 +6,9 @@ Its appliances are devices of a HomeEnv home, described by the files in `catalog
 What the paper leaves open, and our choices:
 
 - programs behind the questions: a small language of tables: select, filter, join, count, compare, latest
-- ground truth of rankings (an LLM said it): conditions in `envs/personalhome/features.yaml`, with weights and margins
+- ground truth of rankings (an LLM said it): conditions in `sim/features.yaml`, with weights and margins
 - ground truth of plans (none): rules on the end state, beside the judge
-- parameters, results and states of the appliances' methods: device files in `envs/personalhome/catalogue`, each method with
+- parameters, results and states of the appliances' methods: device files in `sim/catalogue/`, each method with
   a refusal that can happen
 - more than 40 appliances; Table 16 has 31: 40 kinds, 8 kinds of sensors
 - `major_events` is printed as a copy of pets: date and description

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError, naming
+from homerl.envs.core.documents import InputError, naming
 from homerl.play.trajectory import row_of
 
 EDITED = "a journal may have been edited: remove the line, and what it holds is played again"

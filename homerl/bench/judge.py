@@ -24,15 +24,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envs.documents import write_atomic
-from envs.model import Model
 from homerl.bench.journal import Journal
 from homerl.bench.score import score
 from homerl.bench.suites import labels_in
-from homerl.llm.endpoint import Endpoint
-from homerl.llm.settings import EndpointSettings
-from homerl.llm.structured import StructuredClient, Unreadable, judge_fault
-from homerl.measure.intervals import kappa, share_interval
+from homerl.envs.core.documents import write_atomic
+from homerl.envs.core.model import Model
+from homerl.host.measure.intervals import kappa, share_interval
+from homerl.models.endpoint.endpoint import Endpoint
+from homerl.models.endpoint.settings import EndpointSettings
+from homerl.models.endpoint.structured import StructuredClient, Unreadable, judge_fault
 from homerl.play.faults import Boundary, Fault, InfraError
 from homerl.play.results import SCORED, results_in
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectories_in, write_rows

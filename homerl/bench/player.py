@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.documents import read_json, validate, write_atomic
-from envs.model import Model
 from homerl.bench.score import is_whole
+from homerl.envs.core.documents import read_json, validate, write_atomic
+from homerl.envs.core.model import Model
 from homerl.train.named import model_source
 
 FILE = "player.json"

@@ -11,11 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from envs.model import READS, Model
 from homerl.bench.suites import find_suite, refuse_text, setting_of, shipped_file, suite_behind
-from homerl.llm.settings import BenchUser
+from homerl.envs.core.model import READS, Model
+from homerl.host.recipe.base import Base
+from homerl.models.endpoint.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
-from homerl.recipe.base import Base
 from homerl.train.model import ModelSettings
 from homerl.worlds.contract import EXPERT, ExpertConfig, WorldAdapter
 from homerl.worlds.registry import refuse_behaviours, suites, world_of

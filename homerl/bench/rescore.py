@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.documents import InputError
 from homerl.bench.judge import FILE, judge_agreement, judged_rows
 from homerl.bench.runner import NothingScored, why_nothing
 from homerl.bench.score import result_row, score
 from homerl.bench.suites import labels_in, labels_of
+from homerl.envs.core.documents import InputError
+from homerl.host.terminal.console import counted
 from homerl.play.metrics.registry import METRICS
 from homerl.play.results import read_facts, read_results
 from homerl.play.reverify import first_difference
 from homerl.play.trajectory import Trajectory, absent_facts, at_row, from_row, read_rows
-from homerl.terminal.console import counted
 from homerl.worlds.registry import restored
 
 UNSEEN = (*(key for key, metric in METRICS.items() if metric.count is None), "run")

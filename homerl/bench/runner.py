@@ -20,13 +20,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from envs.documents import InputError, write_atomic
-from envs.model import IDENTITY
 from homerl.bench.journal import EDITED, Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in, spread_evenly
-from homerl.llm.settings import BenchUser
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.envs.core.model import IDENTITY
+from homerl.host.processes.interrupts import stoppable
+from homerl.host.terminal.console import counted
+from homerl.host.terminal.endings import INTERRUPTED, Stopped
+from homerl.models.endpoint.settings import BenchUser
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
@@ -35,9 +38,6 @@ from homerl.play.results import SCORED, check_result
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
-from homerl.processes.interrupts import stoppable
-from homerl.terminal.console import counted
-from homerl.terminal.endings import INTERRUPTED, Stopped
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
 
 RETRIES = 2

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from envs.documents import InputError
-from homerl.measure.intervals import GAINS, SHARES, mean_interval, share_interval
+from homerl.envs.core.documents import InputError
+from homerl.host.measure.intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
 from homerl.play.metrics.contract import Mean, Share
 from homerl.play.metrics.registry import count_metrics, score_metrics

@@ -13,9 +13,9 @@ from typing import Any
 
 from rich.table import Table
 
-from envs.documents import InputError
 from homerl.bench.score import paired_difference, score
-from homerl.measure.intervals import student_interval
+from homerl.envs.core.documents import InputError
+from homerl.host.measure.intervals import student_interval
 from homerl.play.results import SCORED, results_in
 
 MODELS = ("untrained", "sft", "rlve")

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from envs.documents import InputError, write_atomic
-from envs.documents.explain import did_you_mean
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.envs.core.documents.explain import did_you_mean
 from homerl.play.trajectory import at_row, trajectories_in
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
 from homerl.worlds.registry import suites, world_of, worlds

@@ -1,1 +1,1 @@
-"""Models by name, loaded or behind a server: agents that answer with them, and a server that offers them to others."""
+"""Language models: endpoints that others serve (`endpoint/`), and policies of this process (`policy/`)."""

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from envs.messages import tool_call
-from envs.world import MOST_LEVELS, MOST_TEXT, too_deep
+from homerl.envs.core.messages import tool_call
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, too_deep
 
 Call = dict[str, Any]  # in OpenAI's form
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions

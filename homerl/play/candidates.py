@@ -10,7 +10,7 @@ import json
 import random
 from collections.abc import Callable
 
-from envs.messages import Message
+from homerl.envs.core.messages import Message
 from homerl.play.episode import Episode
 
 TRIES = 4  # draws for each candidate asked for

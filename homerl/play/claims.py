@@ -1,16 +1,16 @@
 """False claims: turns that an agent ends with a claim of success, while what was wished for in them is still to be done.
 
 Invariants: a pure function of a stored trajectory; a turn that ends with a question, or with an admission that something did
-not work, makes no claim (`homerl.language.claims`).
+not work, makes no claim (`homerl.play.words.claims`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from homerl.language.claims import claims_success
 from homerl.play.messages import Words, words_of
 from homerl.play.trajectory import Step, Trajectory
+from homerl.play.words.claims import claims_success
 
 
 def words_alone(step: Step) -> Words:

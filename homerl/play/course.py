@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 
 Behaviour = Literal["disclosure", "self_correction", "change_of_mind", "beside_the_point"]
 BEHAVIOURS: tuple[Behaviour, ...] = ("disclosure", "self_correction", "change_of_mind", "beside_the_point")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from envs.messages import Message
+from homerl.envs.core.messages import Message
 from homerl.play.trajectory import Step, Trajectory
 
 NO_REWARDS: Mapping[str, float] = {}

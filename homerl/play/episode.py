@@ -24,8 +24,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from envs.messages import Message
-from envs.world import Action, StepFacts, ToolCall, World, WorldError, as_action
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, as_action
 from homerl.play.beside import beside
 from homerl.play.faults import EPISODE_ERRORS, EXHAUSTED, AgentFault, Fault, InfraError, UserError, blamed, escaped, fault_of
 from homerl.play.messages import JSON_ANSWERS, Words, as_call, calls_of, plain_message, read_arguments, words_of

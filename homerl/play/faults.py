@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from envs.world import Action, WorldError
+from homerl.envs.core.world import Action, WorldError
 from homerl.play.messages import plain_text
 from homerl.play.utterance import Utterance
 
@@ -103,7 +103,7 @@ def blamed(error: Exception, action: Action, tools: Sequence[Mapping[str, Any]],
     It is the agent's if no tool that it was shown takes such a call, or if it exhausted the memory or the stack. It is the
     world's if the call is allowed. A call that words stand for (`spoken`) may be of no tool, and is allowed then.
     """
-    from envs.spaces import ToolCalls  # loads Gymnasium
+    from homerl.envs.core.spaces import ToolCalls  # loads Gymnasium
 
     known = False
     try:

@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.messages import Message
-from envs.world import Action, ToolCall, too_deep
-from homerl.language import signs
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action, ToolCall, too_deep
 from homerl.play import speech
 from homerl.play.call_forms import Tools, loads, unfenced
 from homerl.play.observation import Observation
+from homerl.play.words import signs
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 MARK = "homerl's training chat template"  # the first words of the template

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.messages import Message, copy_of
+from homerl.envs.core.messages import Message, copy_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Step, Trajectory

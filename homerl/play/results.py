@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from envs.documents import InputError, read_json
+from homerl.envs.core.documents import InputError, read_json
 from homerl.play.faults import Boundary
 from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Outcome, read_rows

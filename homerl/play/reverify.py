@@ -20,14 +20,14 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from envs.documents import InputError
-from envs.plugins import VARIABLES
-from envs.world import StepFacts
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.plugins import VARIABLES
+from homerl.envs.core.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.replay import REMEDY, RecordError, replay, reply_of
 from homerl.play.situation import Situation
 from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, at_row, from_row, read_rows, to_row
-from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
+from homerl.rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 BOUNDS = ("minimum", "maximum")
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
-from envs.messages import Message
-from envs.world import Action, World
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action, World
 from homerl.play.course import NOTHING, Added, Course
 
 

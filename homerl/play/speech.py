@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envs.world import MOST_TEXT
+from homerl.envs.core.world import MOST_TEXT
 from homerl.play.call_forms import (
     ACTS,
     ARGUMENTS,

@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from envs.documents import InputError, near_names, refuse_unwritable, write_atomic
-from envs.messages import Message, MessageRow
-from envs.world import StepFacts, ToolCall
+from homerl.envs.core.documents import InputError, near_names, refuse_unwritable, write_atomic
+from homerl.envs.core.messages import Message, MessageRow
+from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
 from homerl.play.messages import calls_of
 

@@ -28,17 +28,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, mask
 from transformers.integrations import moe
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 from homerl.train.adapted import fuse, peft_config
+from homerl.train.devices.optimizers.owned import match_adapter
 from homerl.train.model import ModelSettings
-from homerl.train.optimizers.owned import match_adapter
-from homerl.train.packing.attention import Kernel, by_segment, by_torch, kernel_of, packed_attention
-from homerl.train.packing.budget import TokenBytes
-from homerl.train.packing.families import why_unpackable
-from homerl.train.packing.rows import TokenSequence, row_of
-from homerl.train.packing.updates import configs_of
+from homerl.train.rows.attention import Kernel, by_segment, by_torch, kernel_of, packed_attention
+from homerl.train.rows.budget import TokenBytes
+from homerl.train.rows.families import why_unpackable
+from homerl.train.rows.rows import TokenSequence, row_of
+from homerl.train.rows.updates import configs_of
 from homerl.train.sizes import of_config
-from homerl.workarounds.whole_at_first import unsharded
+from homerl.train.workarounds.whole_at_first import unsharded
 
 LONGEST = 2048  # tokens of a row that is counted; what grows with their square weighs little up to here
 NOT_FORWARDED = ("shift_labels", "fused_lm_head")  # of the head, whose tiles are counted for themselves

@@ -18,25 +18,25 @@ import torch
 from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
-from envs.documents import InputError
-from homerl.agents.chat_choice import choose_format
-from homerl.recipe.base import Base
-from homerl.recipe.monitoring import tell_services
-from homerl.terminal.console import say
+from homerl.envs.core.documents import InputError
+from homerl.host.recipe.base import Base
+from homerl.host.recipe.monitoring import tell_services
+from homerl.host.terminal.console import say
+from homerl.models.policy.chat_choice import choose_format
 from homerl.train.adapted import fuse
-from homerl.train.background_saves import WRITING
+from homerl.train.devices.background_saves import WRITING
+from homerl.train.devices.parallel import ParallelTrainer, collective_timeout, parallel_arguments
+from homerl.train.devices.shards import empty_model
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
 from homerl.train.model import ModelSettings
 from homerl.train.named import base_of, is_adapter, model_source, tokenizer_of
 from homerl.train.optim_settings import OptimSettings
-from homerl.train.packing.compiled import CompiledLayers
-from homerl.train.packing.families import why_unpackable
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.profiler import MemoryProfiler
-from homerl.train.packing.updates import PackedUpdates
-from homerl.train.parallel import ParallelTrainer, collective_timeout, parallel_arguments
 from homerl.train.recipe import SFTRecipe, TrainingRecipe
-from homerl.train.shards import empty_model
+from homerl.train.rows.compiled import CompiledLayers
+from homerl.train.rows.families import why_unpackable
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.profiler import MemoryProfiler
+from homerl.train.rows.updates import PackedUpdates
 from homerl.train.sizes import GB
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def fit(
     """
     from transformers.trainer_callback import PrinterCallback
 
-    from homerl.train.progress import ProgressCallback, TimeLimit
+    from homerl.train.watch.progress import ProgressCallback, TimeLimit
 
     trainer.remove_callback(PrinterCallback)
     progress = ProgressCallback(out)

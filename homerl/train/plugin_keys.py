@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 
 
 def keys_of(plugins: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
-from homerl.agents.policy import Thoughts
-from homerl.llm.settings import UserSettings
+from homerl.envs.core.model import Model
+from homerl.host.recipe.base import Base
+from homerl.models.endpoint.settings import UserSettings
+from homerl.models.policy.policy import Thoughts
 from homerl.play.episode import EpisodeLimits
-from homerl.recipe.base import Base
+from homerl.rewards.composite import RewardWeights
 from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.losses.registry import losses
@@ -23,7 +24,6 @@ from homerl.train.optim_settings import OptimSettings
 from homerl.train.plugin_keys import keys_of
 from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
-from rewards.composite import RewardWeights
 
 if TYPE_CHECKING:
     EngineName: TypeAlias = str

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from envs.documents import InputError, read_json
-from homerl.processes.ranks import is_first
-from homerl.recipe.base import Base
+from homerl.envs.core.documents import InputError, read_json
+from homerl.host.processes.ranks import is_first
+from homerl.host.recipe.base import Base
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import engine_of
 from homerl.train.model import AUTO, ModelSettings

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.documents import read_json
+from homerl.envs.core.documents import read_json
 from homerl.train.model import ModelSettings
 from homerl.train.named import is_adapter, model_source, named_base
-from homerl.train.packing.families import why_unpackable
+from homerl.train.rows.families import why_unpackable
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.play.messages import IM_END, IM_START, chat_template
 
 if TYPE_CHECKING:

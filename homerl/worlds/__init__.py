@@ -1,12 +1,5 @@
-"""The worlds: their contract (`contract.py`), their registry (`registry.py`), what they share (`paraphrase.py`,
-`sources.py`, `unmade.py`, `visits.py`), and one folder for each world.
+"""The worlds as all of homerl sees them: their contract (`contract.py`), their registry (`registry.py`), what they share
+(`paraphrase.py`, `sources.py`, `unmade.py`, `visits.py`), and the LLM users who speak in them (`users/`).
 
-Each subfolder defines its world as `WORLD`. The environment variable HOMERL_WORLDS lists further folders
-to search, separated as in PATH, so that a world can be added without changing this package.
+The worlds themselves are folders of `homerl.envs`.
 """
-
-from __future__ import annotations
-
-from envs.plugins import added_folders
-
-__path__ += added_folders("worlds")

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from envs.model import Model
-from homerl.language.splits import Split
-from homerl.llm.images import Clips
+from homerl.envs.core.model import Model
+from homerl.models.endpoint.images import Clips
 from homerl.play.claims import false_claims
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
@@ -25,6 +24,7 @@ from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.tally import Tally
 from homerl.play.trajectory import Trajectory
+from homerl.play.words.splits import Split
 from homerl.worlds.expert import ExpertConfig as ExpertConfig
 
 if TYPE_CHECKING:
@@ -221,6 +221,18 @@ class Persona(Protocol):
         """Whether the utterance is about the intent; None if that cannot be decided."""
 
 
+@dataclass(frozen=True)
+class FirstAgent:
+    """An agent that takes what it understands before another one is asked: `FIRST` in a file `first.py` of `envs/*/`.
+
+    `world` is the world whose dialogues it understands, and `before` makes a factory of agents from that of the other one.
+    """
+
+    name: str
+    world: str
+    before: Callable[[Callable[[], Agent], Tally], Callable[[], Agent]]
+
+
 class WorldAdapter(ABC):
     """The interface of a world to the rest of homerl. Abstract members are required; the others have defaults."""
 
@@ -286,11 +298,6 @@ class WorldAdapter(ABC):
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """Constructors of the agents that need no model, by name; `expert` must be among them."""
         return {EXPERT: lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
-
-    @property
-    def first(self) -> Mapping[str, Callable[[Callable[[], Agent], Tally], Callable[[], Agent]]]:
-        """Agents that take what they understand before another one is asked, by name: factories, from that of the other."""
-        return {}
 
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The constructor of the agent that plays over an endpoint in a setting, or None for the standard `LLMAgent`.

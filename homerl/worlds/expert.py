@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from envs.model import LateShare, Model
+from homerl.envs.core.model import LateShare, Model
 
 
 def _one_possible(styles: dict[Any, float]) -> dict[Any, float]:

@@ -16,10 +16,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
-from envs.model import Model
-from homerl.language.manner import manner
-from homerl.language.splits import split_of
-from homerl.llm.structured import StructuredClient, Unreadable
+from homerl.envs.core.model import Model
+from homerl.models.endpoint.structured import StructuredClient, Unreadable
+from homerl.play.words.manner import manner
+from homerl.play.words.splits import split_of
 
 LONGEST = 400  # characters of a query
 REWORD = """You reword what a person says to the voice assistant of a smart home. Answer with one JSON object:

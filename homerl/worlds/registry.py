@@ -1,6 +1,6 @@
 """The registry of worlds, and the functions that look up the world of a blueprint or a recipe.
 
-Invariants: a world is found by its folder (see `homerl.worlds`); data without `world` belongs to the default world; an
+Invariants: a world is found by its folder (see `homerl.envs`); data without `world` belongs to the default world; an
 unknown name raises an `InputError` that lists the known worlds; only a mixture (`sources.py`) has `worlds`.
 """
 
@@ -9,25 +9,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-import homerl.worlds
-from envs.documents import InputError
-from envs.plugins import discover
-from homerl.language.splits import Split
+import homerl.envs
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.plugins import discover, folders_with
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
-from homerl.worlds.contract import Suite, WorldAdapter
-
-NOT_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")
+from homerl.play.words.splits import Split
+from homerl.worlds.contract import FirstAgent, Suite, WorldAdapter
 
 
 @cache
 def worlds() -> Mapping[str, WorldAdapter]:
     """Every world by name, the default world first."""
-    known = discover(homerl.worlds, "WORLD", WorldAdapter, NOT_WORLDS)
+    known = discover(homerl.envs, "WORLD", WorldAdapter, inside="adapter")
     return dict(sorted(known.items(), key=lambda item: not item[1].is_default))
+
+
+@cache
+def first_agents(world: str) -> Mapping[str, FirstAgent]:
+    """The agents that take what they understand before another one is asked, by name."""
+    found = [import_module(name).FIRST for name in folders_with(homerl.envs, "first")]
+    return {agent.name: agent for agent in found if agent.world == world}
 
 
 def default_world() -> WorldAdapter:

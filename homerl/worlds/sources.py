@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import Discriminator, Field, Tag
 
-from envs.documents import InputError
-from envs.model import READS, Model
-from homerl.language.splits import Split
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.model import READS, Model
 from homerl.play.trajectory import read_rows
+from homerl.play.words.splits import Split
 from homerl.worlds.registry import default_world, read_blueprint, worlds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 
 
 def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:

@@ -41,7 +41,7 @@ def sampler(machine: Machine, kind: str, source: Path, tokenizer: Any, most: int
     import torch
     from transformers import AutoModelForCausalLM
 
-    from homerl.agents.transformers_engine import TransformersEngine
+    from homerl.models.policy.transformers_engine import TransformersEngine
 
     if kind == "vllm":
         from vllm import LLM

@@ -20,9 +20,9 @@ def layers(machine: Machine) -> dict[str, Any]:
     from peft import get_peft_model
     from trl.trainer.utils import add_fused_lm_head
 
-    from homerl.run.recipe import load_recipe
+    from homerl.app.runs.recipe import load_recipe
     from homerl.train.adapted import fuse, peft_config
-    from homerl.train.packing.compiled import CompiledLayers
+    from homerl.train.rows.compiled import CompiledLayers
 
     base = made_at_random(machine, machine.shape("Qwen3-8B"))
     add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
@@ -42,9 +42,9 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
     import torch
     from accelerate import Accelerator
 
-    from homerl.train.packing.passes import Budget
-    from homerl.train.packing.rows import TokenSequence
-    from homerl.train.packing.updates import PackedUpdates
+    from homerl.train.rows.passes import Budget
+    from homerl.train.rows.rows import TokenSequence
+    from homerl.train.rows.updates import PackedUpdates
 
     state = Accelerator(cpu=machine.tiny, mixed_precision=machine.pick("bf16", "no"))
     budget = Budget(2 * TOKENS, 2 * TOKENS)

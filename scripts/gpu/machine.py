@@ -86,7 +86,7 @@ class Machine:
 
     def keep(self, name: str, figures: Any) -> None:
         """Write figures to `<name>.json` in the folder, completely or not at all."""
-        from envs.documents import write_atomic
+        from homerl.envs.core.documents import write_atomic
 
         write_atomic(self.folder / f"{name}.json", json.dumps(figures))
 

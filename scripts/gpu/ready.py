@@ -65,7 +65,7 @@ CHECKS = {
     ),
     "homerl": Check(
         "homerl and its trainers can be imported",
-        "import homerl.cli.app, homerl.train.sft, homerl.train.rlve",
+        "import homerl.app.cli.app, homerl.train.update.sft, homerl.train.update.rlve",
         "the machine lacks a package that scripts/gpu/homerl.txt does not list: add it there, and make the bundle again",
     ),
     "engine": Check(

@@ -51,8 +51,8 @@ def asked_for(machine: Machine) -> Any:
 def ours(machine: Machine) -> dict[str, Any]:
     """homerl's trainer, with the scripted user: a whole update, and its training alone."""
     from gpu.watch import as_figures, watching
-    from homerl.train.phases import SHARES
-    from homerl.train.rlve import RLVETrainer, train_rlve
+    from homerl.train.update.rlve import RLVETrainer, train_rlve
+    from homerl.train.watch.phases import SHARES
 
     asked, play = asked_for(machine), RLVETrainer.play
 

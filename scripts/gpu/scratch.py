@@ -32,13 +32,13 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
 
     SFT gets a share of the seconds left, and each RLVE as many as the other. A second start resumes.
     """
+    from homerl.app.runs.flywheel import stages
+    from homerl.app.runs.products import all_scored
+    from homerl.app.runs.recipe import load_recipe
     from homerl.bench.recipe import BenchRecipe
-    from homerl.run.flywheel import stages
-    from homerl.run.products import all_scored
-    from homerl.run.recipe import load_recipe
 
     def is_done(stage: dict[str, Any], product: Path) -> bool:
-        # not `homerl.run.products.is_done`, which compares recipes: a training's has the seconds that were left
+        # not `homerl.app.runs.products.is_done`, which compares recipes: a training's has the seconds that were left
         return product.exists() and (stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage)))
 
     out = machine.folder / name
@@ -82,7 +82,7 @@ class Taken:
 
     def keep(self, stage: str, seconds: float) -> None:
         """Note how long a stage took."""
-        from envs.documents import write_atomic
+        from homerl.envs.core.documents import write_atomic
 
         self.seconds[stage] = seconds
         write_atomic(self.path, json.dumps({"seconds": self.seconds, "grants": self.grants}))
@@ -93,14 +93,17 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, f
 
     Raises `RuntimeError` with the end of a stage's log if it failed, after the others have ended.
     """
-    from homerl.run.children import StageFailed, begun
+    from homerl.app.runs.children import StageFailed, begun
 
     begin, failed = time.monotonic(), list[str]()
     with ExitStack() as children:
         running = {}
         for stage in todo:
             name = f"{Path(stage['out']).name}{' bench' if stage['run'] == 'bench' else ''}"
-            command, log = [sys.executable, "-m", "homerl.cli", "run"], logs / f"{Path(stage['out']).parent.name} {name}.log"
+            command, log = (
+                [sys.executable, "-m", "homerl", "run"],
+                logs / f"{Path(stage['out']).parent.name} {name}.log",
+            )
             running[name] = children.enter_context(begun(stage, command, log)), log
         while running:
             time.sleep(0.2)

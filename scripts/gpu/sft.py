@@ -51,7 +51,7 @@ class SFT:
     def ours(self, machine: Machine) -> dict[str, Any]:
         """homerl's trainer."""
         from gpu.watch import watching
-        from homerl.train.sft import train_sft
+        from homerl.train.update.sft import train_sft
 
         asked = self.asked(machine)
         predicted = {"predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny))}
@@ -72,7 +72,7 @@ class SFT:
         from gpu.watch import watching
         from homerl.train.adapted import peft_config
         from homerl.train.common import load_tokenizer
-        from homerl.train.dialogues import load_dialogues
+        from homerl.train.data.dialogues import load_dialogues
 
         asked = self.asked(machine)
         arguments = SFTConfig(

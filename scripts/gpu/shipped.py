@@ -28,8 +28,8 @@ def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any)
     """A shipped recipe with other weights and changed sections, and with everything off that needs a network. The machine's
     overrides come last.
     """
-    from homerl.recipe.load import load, parse_overrides
-    from homerl.run.recipe import KINDS
+    from homerl.app.runs.recipe import KINDS
+    from homerl.host.recipe.load import load, parse_overrides
 
     data, _ = load(ROOT / f"recipes/{name}.yaml")
     shutil.rmtree(out, ignore_errors=True)

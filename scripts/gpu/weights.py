@@ -17,9 +17,9 @@ def random_model(machine: Machine, name: str) -> Path:
 
     The dialogues are written to `trajectories.jsonl` in the machine's folder.
     """
-    from homerl.flow.collect import make_shard
-    from homerl.flow.recipe import SynthesisConfig
     from homerl.play.trajectory import read_rows, write_rows
+    from homerl.synth.collect import make_shard
+    from homerl.synth.recipe import SynthesisConfig
     from homerl.train.tiny import TinyConfig, make_tokenizer
 
     out, folder = machine.folder / name, machine.folder

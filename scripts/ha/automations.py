@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from homerl.homeassistant.forms import shipped_forms, supported
-from homerl.homeassistant.importing import import_home
-from homerl.homeassistant.listing import (
+from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.listing.forms import shipped_forms, supported
+from homerl.envs.assistant.listing.listing import (
     AREAS,
     AUTOMATIONS,
     CONFIG,

@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
-from envs.homeenv.home import Home
 from ha.casa_home import with_a_past
-from homerl.homeassistant.client import connect, token_from
-from homerl.homeassistant.importing import import_home
-from homerl.homeassistant.translation import from_homeassistant, link_of, refresh, values_of
+from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.listing.client import connect, token_from
+from homerl.envs.assistant.listing.translation import from_homeassistant, link_of, refresh, values_of
+from homerl.envs.homeenv.sim.home import Home
 
 PLAYED: list[list[Any]] = yaml.safe_load((Path(__file__).parent / "casa/played.yaml").read_text("utf-8"))
 SENSORS = ("binary_sensor.", "sensor.")

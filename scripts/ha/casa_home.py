@@ -19,11 +19,11 @@ from ha.household import CLIENT, HIDDEN, first_owner, set_up
 from ha.normal import Normal
 from ha.record import write
 from ha.services import services
-from homerl.homeassistant.automations.reading import with_automations
-from homerl.homeassistant.client import Client, connect, token_from
-from homerl.homeassistant.errors import HomeAssistantError
-from homerl.homeassistant.history import with_history
-from homerl.homeassistant.listing import Listing
+from homerl.envs.assistant.automations.reading import with_automations
+from homerl.envs.assistant.listing.client import Client, connect, token_from
+from homerl.envs.assistant.listing.errors import HomeAssistantError
+from homerl.envs.assistant.listing.history import with_history
+from homerl.envs.assistant.listing.listing import Listing
 
 MOVES = {
     "cover": ("close_cover", "open_cover"),

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 
 from ha.mcp import Mcp
-from homerl.homeassistant.client import Client
+from homerl.envs.assistant.listing.client import Client
 
-FOLDER = Path(__file__).parents[2] / "envs/homeenv/assist/dumps"
+FOLDER = Path(__file__).parents[2] / "envs/homeenv/sim/assist/dumps"
 DEVICE = "io.home-assistant/device_id"  # under `_meta`: the device that the person speaks to
 API = "Device control"
 

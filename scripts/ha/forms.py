@@ -9,7 +9,7 @@ from typing import Any
 
 from ha.record import FOLDER
 
-OUT = FOLDER.parents[3] / "homerl" / "homeassistant" / "services.json"
+OUT = FOLDER.parents[4] / "envs" / "assistant" / "listing" / "services.json"
 KEPT = ("fields", "filter", "required", "selector", "target", "response")
 SYSTEM = frozenset(
     "backup demo ffmpeg frontend group homeassistant logger lovelace persistent_notification system_log tts zone".split()

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from homerl.homeassistant.client import Client, connect
+from homerl.envs.assistant.listing.client import Client, connect
 
 CLIENT = "http://127.0.0.1/"  # the name under which the owner's browser would sign in
 OWNER = {"name": "Anna", "username": "anna", "password": "demo", "client_id": CLIENT, "language": "en"}

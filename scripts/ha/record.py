@@ -2,14 +2,14 @@
 
 It wants a Home Assistant that was just furnished, for the calls change it.
 
-It takes four minutes and leaves, in tests/homerl/homeassistant/recorded:
+It takes four minutes and leaves, in tests/envs/assistant/listing/recorded:
 
 - `listing`: floors, areas, labels, devices, entities, states and services, as an importer asks for them;
 - `tools`: the Assist tools with their schemas, and the prompt, as an agent gets them by MCP;
 - `assist`: tool calls and spoken sentences (assist.yaml), each with its answer and the states that it changed;
 - `services`: service calls (services.yaml), each with its outcome, and the entity's state before, right after and at rest.
 
-It also writes a file named by the version into envs/homeenv/assist/dumps, of which the toolset `assist` reads the
+It also writes a file named by the version into envs/homeenv/sim/assist/dumps, of which the toolset `assist` reads the
 newest. Times, ids and secrets become fixed values, so two records of one version are equal; only the position of a
 cover that still moves may differ. What the demo draws at random is left out. After a change of the version, read the
 difference before you commit it.
@@ -30,9 +30,9 @@ from ha.assist import assist, tools
 from ha.dump import dump
 from ha.normal import Normal
 from ha.services import services
-from homerl.homeassistant.client import connect, token_from
+from homerl.envs.assistant.listing.client import connect, token_from
 
-FOLDER = Path(__file__).parents[2] / "tests/homerl/homeassistant/recorded"
+FOLDER = Path(__file__).parents[2] / "tests/envs/assistant/listing/recorded"
 LARGE = 200_000  # bytes from which on a record is packed
 
 

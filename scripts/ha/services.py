@@ -18,8 +18,8 @@ from pydantic import SecretStr
 
 from ha.normal import RANDOM
 from ha.states import MOVING, PATIENCE, PAUSE, QUIET, SLOW, changes, settled, states
-from homerl.homeassistant.client import Client, connect
-from homerl.homeassistant.errors import HomeAssistantError
+from homerl.envs.assistant.listing.client import Client, connect
+from homerl.envs.assistant.listing.errors import HomeAssistantError
 
 Calls = list[tuple[str, dict[str, Any]]]  # services with their data
 

@@ -18,17 +18,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from homerl.app.runs.recipe import load_recipe
 from homerl.bench.instances import Instances
 from homerl.bench.suites import read_suite, spread_evenly
-from homerl.measure.intervals import share_interval
+from homerl.host.measure.intervals import share_interval
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory
-from homerl.run.recipe import load_recipe
+from homerl.train.data.rollout import rewarded
 from homerl.train.recipe import RLVERecipe
-from homerl.train.rollout import rewarded
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, world_of
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envs.documents import write_atomic
+from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import read_rows
-from homerl.view.charts import HEIGHT, WIDTH, line_chart, tag
-from homerl.view.run import curve
+from homerl.report.pages.charts import HEIGHT, WIDTH, line_chart, tag
+from homerl.report.pages.run import curve
 
 TITLE = 30  # the height of a title
 STYLE = """

@@ -41,7 +41,7 @@ RUNS: Mapping[str, Mapping[str, float] | None] = {
 
 def sft(out: Path, name: str, data: str, updates: int, seed: int, start: Path | None = None) -> Path:
     """A model by SFT on some dialogues, from scratch or from another model."""
-    from homerl.train.sft import train_sft
+    from homerl.train.update.sft import train_sft
 
     folder = out / name
     if not (folder / "model").exists():
@@ -61,7 +61,7 @@ def sft(out: Path, name: str, data: str, updates: int, seed: int, start: Path | 
 
 def run(out: Path, name: str, updates: int, seed: int) -> list[dict[str, Any]]:
     """The metrics of an RLVE run from the student, evaluated before, half way and at its end."""
-    from homerl.train.rlve import train_rlve
+    from homerl.train.update.rlve import train_rlve
 
     folder = out / f"{name.replace(' ', '-')}-{seed}"
     if not (folder / "model").exists():
@@ -86,11 +86,11 @@ def played(model: Path, tests: int) -> float:
     """Success of a model on held-out tasks, sampled at temperature 1."""
     import torch
 
-    from homerl.agents.transformers_engine import TransformersEngine
+    from homerl.models.policy.transformers_engine import TransformersEngine
+    from homerl.rewards.composite import RewardWeights
     from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.data.rollout import Player
     from homerl.train.model import ModelSettings
-    from homerl.train.rollout import Player
-    from rewards.composite import RewardWeights
 
     torch.manual_seed(0)
     tokenizer = load_tokenizer(str(model))
@@ -149,7 +149,7 @@ def demonstrated(seed: int, slip: float = 0.0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from homerl.run.launch import quieten
+    from homerl.app.runs.launch import quieten
 
     quieten()
     main()

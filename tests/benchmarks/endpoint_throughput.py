@@ -64,7 +64,7 @@ def main() -> None:
         options = ["--runs", asked.runs, "--at-once", asked.at_once, "--out", out]
         start = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", "homerl.cli", "bench", "run", asked.suite, "--model", url, *options],
+            [sys.executable, "-m", "homerl", "bench", "run", asked.suite, "--model", url, *options],
             stdout=subprocess.DEVNULL,
         )
         watcher = threading.Thread(target=watch, args=(process, seen))

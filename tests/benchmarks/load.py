@@ -18,9 +18,9 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from homerl.flow.collect import synthesise
-from homerl.flow.recipe import SynthesisConfig
-from homerl.llm.endpoint import Endpoint
+from homerl.models.endpoint.endpoint import Endpoint
+from homerl.synth.collect import synthesise
+from homerl.synth.recipe import SynthesisConfig
 
 READ = {"name": "pyexec", "arguments": json.dumps({"code": "print(1)"})}
 CALL = {"id": "call_0", "type": "function", "function": READ}

@@ -15,18 +15,18 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from envs.documents import write_atomic
-from envs.homeenv.devices.spec import Catalogue
-from envs.homeenv.toolsets.homeflow import pyexec_message
-from envs.messages import Message
+from homerl.envs.core.documents import write_atomic
+from homerl.envs.core.messages import Message
+from homerl.envs.homeenv.sim.devices.spec import Catalogue
+from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
+from homerl.envs.homeenv.tasks.profile import sample_profile
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import to_row, write_rows
 from homerl.train.recipe import SFTRecipe
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors, Intent
-from homerl.worlds.homeenv.blueprints.profile import sample_profile
 from homerl.worlds.registry import begin
 
 LIMITS = EpisodeLimits(turns=7, steps=16, steps_per_turn=3)
@@ -121,7 +121,7 @@ class Demonstrator:
 
 def make_sft(out: Path, epochs: float) -> Path:
     """A model from scratch, trained on what the demonstrator plays; made once."""
-    from homerl.train.sft import train_sft
+    from homerl.train.update.sft import train_sft
 
     folder = out / "sft"
     made, wanted = folder / "size.json", {"demonstrations": DEMONSTRATIONS, "epochs": epochs}

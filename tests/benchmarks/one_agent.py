@@ -20,11 +20,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from envs.documents import InputError, write_atomic
+from homerl.app.runs.flywheel import run_flywheel
+from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.bench.score import paired_difference, score
 from homerl.bench.seeds import read_results
-from homerl.run.flywheel import run_flywheel
-from homerl.run.recipe import FlywheelRecipe, load_recipe, recipe_data
+from homerl.envs.core.documents import InputError, write_atomic
 
 ALL = "all"
 

@@ -24,18 +24,18 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from homerl.app.runs.recipe import load_recipe
 from homerl.play.loop import play
 from homerl.play.messages import chat_template
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, to_row
-from homerl.run.recipe import load_recipe
 from homerl.train.adapted import peft_config
 from homerl.train.memory import estimate
-from homerl.train.packing.attention import by_segment, packed_attention
-from homerl.train.packing.passes import Budget, split
-from homerl.train.packing.rows import TokenSequence, row_of
-from homerl.train.packing.trees import merged
-from homerl.train.packing.updates import STEP
+from homerl.train.rows.attention import by_segment, packed_attention
+from homerl.train.rows.passes import Budget, split
+from homerl.train.rows.rows import TokenSequence, row_of
+from homerl.train.rows.trees import merged
+from homerl.train.rows.updates import STEP
 from homerl.train.sizes import DecoderSizes, sizes_of
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from envs.documents import InputError
+from homerl.app.runs.children import run_stage
+from homerl.app.runs.flywheel import launcher, stages
+from homerl.app.runs.products import is_done, require_product
+from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.bench.score import paired_difference
 from homerl.bench.seeds import read_results, seeds_table, suites_of
-from homerl.measure.intervals import student_interval
-from homerl.run.children import run_stage
-from homerl.run.flywheel import launcher, stages
-from homerl.run.products import is_done, require_product
-from homerl.run.recipe import FlywheelRecipe, load_recipe, recipe_data
-from homerl.terminal.endings import run_to_end
+from homerl.envs.core.documents import InputError
+from homerl.host.measure.intervals import student_interval
+from homerl.host.terminal.endings import run_to_end
 
 PLAIN = "rlve"
 SHARED = ("untrained", "sft")

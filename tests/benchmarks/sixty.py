@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.documents import read_yaml
-from homerl.chat.find import Wanted, session_of
-from homerl.chat.session import Did, Event, Session
-from homerl.measure.intervals import share_interval
-from homerl.terminal.console import say
+from homerl.app.chat.find import Wanted, session_of
+from homerl.app.chat.session import Did, Event, Session
+from homerl.envs.core.documents import read_yaml
+from homerl.host.measure.intervals import share_interval
+from homerl.host.terminal.console import say
 
 FOLDER = Path(__file__).parent / "sixty"
 

@@ -34,18 +34,18 @@ from differences import chance, interval, markdown
 from long_task import EPOCHS, LIMITS, Demonstrator, hushed, make, make_sft, sft_keys
 from rich.console import Console
 
-from envs.documents import write_atomic
-from homerl.flow.mcts import CallBudget, Participants, SearchConfig, forest
+from homerl.envs.core.documents import write_atomic
+from homerl.host.terminal.progress import progress_bar
 from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 from homerl.play.utterance import Utterance
-from homerl.terminal.progress import progress_bar
+from homerl.rewards.composite import RewardWeights
+from homerl.synth.mcts import CallBudget, Participants, SearchConfig, forest
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin
-from rewards.composite import RewardWeights
 
 BEFORE, M1, UNPROVED, M2 = "before this SFT", "M1, text alone", "linear, all kept", "M2, linear (1, 1)"
 M3 = "M3, MCTS-Flow (1, 3)"
@@ -139,7 +139,7 @@ def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
 
 def trained(base: Path, folder: Path, seed: int, updates: int) -> Path:
     """The base model after SFT on the folder's dialogues."""
-    from homerl.train.sft import train_sft
+    from homerl.train.update.sft import train_sft
 
     data = sft_keys(folder, 1000) | {"seed": seed, "model": {"name": str(base), "dtype": "float32"}}
     data["sft"] |= {"max_steps": updates, "loss_on": "assistant", **FINE}
@@ -150,10 +150,10 @@ def played(model: Path, seed: int) -> list[bool]:
     """Which held-out tasks the model solves, sampled at temperature 1."""
     import torch
 
-    from homerl.agents.transformers_engine import TransformersEngine
+    from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.data.rollout import Player
     from homerl.train.model import ModelSettings
-    from homerl.train.rollout import Player
 
     torch.manual_seed(seed)
     tokenizer = load_tokenizer(str(model))
@@ -208,7 +208,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from homerl.run.launch import quieten
+    from homerl.app.runs.launch import quieten
 
     quieten()
     main()

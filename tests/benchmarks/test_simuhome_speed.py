@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from envs.simuhome import load, passage, service, tools, workflows
-from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.env import SimuHome
-from envs.simuhome.home import Home
-from envs.simuhome.spec import device_types
+from homerl.envs.simuhome.sim import load, passage, service, tools, workflows
+from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.sim.env import SimuHome
+from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.spec import device_types
 from tests.envs.simuhome.oracle import Ticking
 
 ON = {"1.OnOff.OnOff": True}

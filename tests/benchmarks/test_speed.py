@@ -12,22 +12,22 @@ from dataclasses import replace
 
 import pytest
 
-from envs.homeenv.automation import make_rule
-from envs.homeenv.devices.physics import Moment, Outdoors
-from envs.homeenv.env import HomeEnv
-from envs.homeenv.home import Home
-from envs.homeenv.plan.conditions import compile_condition
-from envs.homeenv.toolsets.homeflow import pyexec_message
-from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.policy import Sample
-from homerl.flow.mcts import search
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.env import HomeEnv
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.models.policy.policy import Sample
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
-from homerl.train.rollout import Player
+from homerl.rewards.composite import RewardWeights
+from homerl.synth.mcts import search
+from homerl.train.data.rollout import Player
 from homerl.train.tiny import make_tokenizer
-from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
-from rewards.composite import RewardWeights
 
 SIZES = (6, 35, 135)
 

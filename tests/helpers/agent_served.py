@@ -41,7 +41,7 @@ class Agent:
 
     def __enter__(self) -> Agent:
         named = ("--ha", self.home, "--model", self.model, "--port", str(self.port), *self.more)
-        command = [self.python, "-m", "homerl.cli", "serve-agent", *named]
+        command = [self.python, "-m", "homerl", "serve-agent", *named]
         self.process = subprocess.Popen(command, cwd=self.folder, env=self.env)
         try:
             answers(f"{self.url}/v1/models", self.process, self.seconds)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from homerl import cli
+from homerl.app import cli
 
 
 @dataclass(frozen=True)

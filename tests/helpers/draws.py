@@ -17,17 +17,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from mutations import JUNK, mutated
 
-from envs.homeenv.devices.device import Device
-from envs.homeenv.devices.physics import SHELLS, Moment, Outdoors
-from envs.homeenv.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from envs.homeenv.devices.service import CompiledService
-from envs.homeenv.devices.spec import Catalogue, DeviceSpec, Entity
-from envs.homeenv.home import Home
-from envs.homeenv.sandbox import Limits
-from envs.homeenv.state.clock import settle
-from envs.homeenv.toolsets import TOOLSETS
-from envs.homeenv.values.audit import RULES, Refused
-from envs.homemaker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.physics import SHELLS, Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from homerl.envs.homeenv.sim.devices.service import CompiledService
+from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec, Entity
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.sandbox import Limits
+from homerl.envs.homeenv.sim.state.clock import settle
+from homerl.envs.homeenv.sim.toolsets import TOOLSETS
+from homerl.envs.homeenv.sim.values.audit import RULES, Refused
 
 MANY = 2000  # cases of every property under `scripts/test --all`
 DAY = 86400

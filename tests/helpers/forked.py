@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from weakref import finalize
 
-from envs.plugins import ALL, VARIABLES
+from homerl.envs.core.plugins import ALL, VARIABLES
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("forking.py").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ PROGRAM = Path(__file__).with_name("forking.py").read_text(encoding="utf-8")
 PLUGINS = (*VARIABLES.values(), ALL)
 READ_AT_LOADING = (*PLUGINS, "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
 ALIKE = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-TRAINING = ("homerl.train.sft", "homerl.train.rlve")  # what checks of recipes that train import
+TRAINING = ("homerl.train.update.sft", "homerl.train.update.rlve")  # what checks of recipes that train import
 
 
 class Loaded:

@@ -27,12 +27,12 @@ import typer.main
 from trl import SFTTrainer  # noqa: F401
 
 COMMANDS = (
-    "homerl.cli.app",
-    "homerl.evaluate.suite",
-    "homerl.run.checks.rehearsal",
-    "homerl.manual.schema",
-    "homerl.run.stages",
-    "homerl.view.bench_report",
+    "homerl.app.cli.app",
+    "homerl.app.studies.suite",
+    "homerl.app.runs.checks.rehearsal",
+    "homerl.app.manual.schema",
+    "homerl.app.runs.stages",
+    "homerl.report.pages.bench_report",
 )
 
 
@@ -56,7 +56,7 @@ def load(read: dict[str, str]) -> None:
             importlib.import_module(name)
         importlib.import_module("homerl.worlds.registry").suites()
         typer.main.get_command = cache(typer.main.get_command)
-        typer.main.get_command(importlib.import_module("homerl.cli.app").app)
+        typer.main.get_command(importlib.import_module("homerl.app.cli.app").app)
 
 
 def become(command: dict, rank: int) -> None:
@@ -68,7 +68,7 @@ def become(command: dict, rank: int) -> None:
         os.dup2(os.open(path, os.O_RDWR | os.O_APPEND), number)
     sys.argv = command["arguments"]
     if sys.argv[0] == "homerl":
-        importlib.import_module("homerl.cli").main()
+        importlib.import_module("homerl.app.cli").main()
     elif sys.argv[0] == "-c":
         exec(compile(sys.argv.pop(1), "<string>", "exec"), {"__name__": "__main__"})
     else:

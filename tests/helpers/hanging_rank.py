@@ -5,7 +5,7 @@ import time
 
 from transformers import Trainer
 
-from homerl.run.launch import main
+from homerl.app.runs.launch import main
 
 get_batch_samples = Trainer.get_batch_samples
 

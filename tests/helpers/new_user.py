@@ -1,6 +1,6 @@
 """Plays a new user in a fresh clone and a fresh environment: `scripts/new_user`.
 
-Invariants: commands are read from the pages, and bad input from the tables of tests/homerl/test_bad_input.py, so neither can
+Invariants: commands are read from the pages, and bad input from the tables of `test_bad_input.py`, so neither can
 go stale; the clone knows nothing of the environment that this runs in; a command that cannot run here is listed with its
 reason.
 """
@@ -36,7 +36,7 @@ def tests_of(file: str) -> ModuleType:
     return module
 
 
-DOCS, BAD = tests_of("test_docs.py"), tests_of("homerl/test_bad_input.py")
+DOCS, BAD = tests_of("test_docs.py"), tests_of("homerl/app/test_bad_input.py")
 PAGES = ("README.md", "docs/first_hour.md")
 NAMED = re.compile(r"# ([\w./-]+\.(?:yaml|py))\n")  # the first line of a block that is to be saved
 ALL_KINDS = ("missing", "empty", "cut", "bytes", "folder")

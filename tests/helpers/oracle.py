@@ -12,10 +12,10 @@ from typing import Any
 
 from person import obedient
 
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 from homerl.worlds.registry import begin
 
 

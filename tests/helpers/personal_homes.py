@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 
-from envs.homeenv.devices.device import Device
-from envs.homeenv.devices.rooms import OUTDOORS, Room
-from envs.homeenv.home import Home
-from envs.personalhome.appliances import kinds, sensors
-from envs.personalhome.situations import Situation
-from envs.personalhome.usual import usual_state
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.situations import Situation
+from homerl.envs.personalhome.sim.usual import usual_state
 
 ROOMS = (Room("den", "living_room", "den"), Room("attic", "bedroom", "attic"))
 AIR = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}

@@ -9,11 +9,11 @@ from functools import lru_cache
 from draws import DAY, ODD, OWN, assert_in_bounds, furnished, lived, own_home, showroom, some_action, whole, with_rules
 from hypothesis import strategies as st
 
-from envs.homeenv.devices.spec import SHIPPED
-from envs.homeenv.env import HomeEnv
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_from_json, home_to_json
-from envs.world import check_world
+from homerl.envs.core.world import check_world
+from homerl.envs.homeenv.sim.devices.spec import SHIPPED
+from homerl.envs.homeenv.sim.env import HomeEnv
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 
 NUMBERS = st.integers(0, 11)
 DEVICE_FILES = (*(path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.yaml"))), OWN, ODD)

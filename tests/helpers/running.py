@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from homerl.web.serving import configured
+from homerl.host.web.serving import configured
 
 
 @contextmanager

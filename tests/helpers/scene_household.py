@@ -6,7 +6,7 @@ import random
 from datetime import UTC, date, datetime
 from typing import Any
 
-from envs.personalhome.household import Context, Household, Indoor, Member, Outdoor, Pet, Weather
+from homerl.envs.personalhome.sim.household import Context, Household, Indoor, Member, Outdoor, Pet, Weather
 
 TYPES = ("kitchen", "living_room", "bedroom", "bathroom", "hallway", "study", "balcony", "garage")
 CHINESE = ("厨房", "客厅", "卧室", "卫生间", "门厅", "书房", "阳台", "车库")

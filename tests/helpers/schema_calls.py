@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from envs.world import as_action
+from homerl.envs.core.world import as_action
 
 Schema = Mapping[str, Any]
 Real = Mapping[str, Sequence[Any]]  # values that mean something in the home, by the name of the argument

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
-from envs.world import StepFacts
-from homerl.agents.policy import TokenLedger
+from homerl.envs.core.world import StepFacts
+from homerl.models.policy.policy import TokenLedger
 from homerl.play.trajectory import Outcome, Step, Trajectory
-from homerl.train.rollout import Rollout
-from homerl.train.supply import RankContext
+from homerl.train.data.rollout import Rollout
+from homerl.train.data.supply import RankContext
 
 
 def rollout(seed: int, reward: float, counts: bool = True) -> Rollout:

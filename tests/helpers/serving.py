@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.homeenv.devices.device import Device
-from envs.homeenv.home import Home
-from envs.homeenv.values.audit import Refused
-from envs.messages import Message, call_message, text_message, tool_call
-from homerl.homeassistant.errors import HomeAssistantError
+from homerl.envs.assistant.listing.errors import HomeAssistantError
+from homerl.envs.assistant.serving.care import Care
+from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.live import Made
+from homerl.envs.core.messages import Message, call_message, text_message, tool_call
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.live import Made
-from homerl.worlds.homeenv.serving.care import Care
-from homerl.worlds.homeenv.serving.caretaker import Caretaker
-from homerl.worlds.homeenv.serving.journal import Journal
 
 
 def device_of(home: Home, category: str):

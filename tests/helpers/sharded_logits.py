@@ -4,8 +4,8 @@ import sys
 
 import torch
 
-from homerl.run.launch import main
-from homerl.train import parallel
+from homerl.app.runs.launch import main
+from homerl.train.devices import parallel
 
 save_model = parallel.ParallelTrainer.save_model
 

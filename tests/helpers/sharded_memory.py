@@ -17,11 +17,12 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
 from homerl.train.common import load_policy
-from homerl.train.parallel import ParallelTrainer, gathered
-from homerl.train.policy import Reference
+from homerl.train.devices.parallel import ParallelTrainer
+from homerl.train.devices.shards import gathered
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import starts_empty
-from homerl.workarounds.whole_at_first import unsharded
+from homerl.train.update.policy import Reference
+from homerl.train.workarounds.whole_at_first import unsharded
 
 
 def peak() -> int:

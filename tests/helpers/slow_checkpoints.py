@@ -5,7 +5,7 @@ import time
 
 from torch.distributed.checkpoint import FileSystemWriter
 
-from homerl.run.launch import main
+from homerl.app.runs.launch import main
 
 write_data = FileSystemWriter.write_data
 

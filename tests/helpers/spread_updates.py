@@ -16,14 +16,14 @@ from torch.distributed.tensor import DTensor
 from transformers import Qwen3Config, Qwen3ForCausalLM, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.objective import RolloutObjective
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import TokenSequence
-from homerl.train.packing.updates import PackedUpdates
-from homerl.train.parallel import ParallelTrainer, deepspeed_config, parallel_arguments, whole_weights
+from homerl.train.devices.parallel import ParallelTrainer, deepspeed_config, parallel_arguments
+from homerl.train.devices.shards import model_copy, whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
-from homerl.train.shards import model_copy
-from homerl.train.tensors import SampledTokens
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import TokenSequence
+from homerl.train.rows.updates import PackedUpdates
+from homerl.train.update.objective import RolloutObjective
+from homerl.train.update.tensors import SampledTokens
 
 WORDS, UPDATES = 40, 2
 KINDS = [(model, loss) for model in ("full", "lora") for loss in ("sft", "rlve")]
@@ -146,7 +146,8 @@ def main(way: str, folder: Path) -> None:
         policy = model_copy(tiny(model), empty=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
         trainer = Updates(policy, given, train_dataset=[{"x": 0}] * 8, data_collator=list).given(loss)
         trainer.train()
-        weights = {name: weight.cpu().clone() for name, weight in whole_weights(trainer, frozen=False)}
+        trained = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+        weights = {name: weight.cpu().clone() for name, weight in whole_weights(trained, frozen=False)}
         passes = trainer.updates.passes
         found[model, loss] = {"losses": trainer.losses, "gradients": trainer.gradients, "weights": weights, "passes": passes}
     if PartialState().is_main_process:

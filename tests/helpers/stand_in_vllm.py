@@ -96,7 +96,7 @@ if __name__ == "__main__":
 
         uvicorn.run(Server(sys.argv[2]), port=int(sys.argv[3]), log_level="warning", lifespan="off", interface="asgi3")
     else:
-        from homerl.run import launch
+        from homerl.app.runs import launch
         from homerl.train import refusals
         from homerl.train.engines import server, synced
 

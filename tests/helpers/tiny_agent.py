@@ -9,8 +9,8 @@ from peft import LoraConfig, get_peft_model
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from envs.homeenv.toolsets import TOOLSETS
-from envs.messages import tool_call
+from homerl.envs.core.messages import tool_call
+from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.play.messages import chat_template
 from homerl.train.common import load_tokenizer
 from homerl.train.named import SMOLLM2, model_source

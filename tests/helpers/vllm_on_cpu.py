@@ -43,7 +43,7 @@ torch.accelerator.current_device_index = lambda: 0
 if __name__ == "__main__":
     from trl.generation.vllm_client import VLLMClient
 
-    from homerl.run import launch
+    from homerl.app.runs import launch
     from homerl.train import refusals
 
     connect = VLLMClient.init_communicator

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.home import Home
-from homerl.homeassistant.fixtures import load
-from homerl.homeassistant.importing import import_home
+from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.homeenv.sim.home import Home
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,18 @@ from statistics import fmean
 
 import pytest
 
-from envs.homeenv.sandbox import run_code
-from envs.homeenv.toolsets.homeflow import pyexec_message
-from envs.messages import Message
+from homerl.envs.core.messages import Message
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.sim.sandbox import run_code
+from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin
-from rewards.composite import RewardWeights, step_rewards
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
 COUNT = 48

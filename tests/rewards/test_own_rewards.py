@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from forked import python
 
-from envs.documents import InputError
-from envs.world import StepFacts, ToolCall
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.world import StepFacts, ToolCall
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import to_row, write_rows
-from homerl.train.rollout import rewarded
+from homerl.rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_settings, step_rewards
+from homerl.rewards.reward import Reward
+from homerl.train.data.rollout import rewarded
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, default_world, make_blueprint, restored
-from rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_settings, step_rewards
-from rewards.reward import Reward
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
@@ -31,15 +31,15 @@ RECIPE = "homerl: 1\nrun: rlve\nout: {out}\nmodel: {{name: x/y}}\nrewards: {{{re
 HEAD = """
 import json, sys
 from pathlib import Path
-from envs.documents import InputError
-from envs.world import StepFacts, ToolCall
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
-from homerl.publish.model_card import gather, model_card
-from homerl.run.recipe import load_recipe, recipe_data
-from homerl.train.rollout import rewarded
+from homerl.report.cards.model_card import gather, model_card
+from homerl.app.runs.recipe import load_recipe, recipe_data
+from homerl.train.data.rollout import rewarded
 from homerl.worlds.registry import restored
-from rewards.composite import RewardWeights, step_rewards
+from homerl.rewards.composite import RewardWeights, step_rewards
 
 folder = Path(sys.argv[1])
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.world import StepFacts
-from rewards.audit import audit
-from rewards.code_check import code_check
-from rewards.code_length import code_length
-from rewards.collateral import collateral
-from rewards.composite import PARTS, RewardWeights, step_rewards
-from rewards.progress import progress
-from rewards.success import success
-from rewards.turn_limit import turn_limit
+from homerl.envs.core.world import StepFacts
+from homerl.rewards.audit import audit
+from homerl.rewards.code_check import code_check
+from homerl.rewards.code_length import code_length
+from homerl.rewards.collateral import collateral
+from homerl.rewards.composite import PARTS, RewardWeights, step_rewards
+from homerl.rewards.progress import progress
+from homerl.rewards.success import success
+from homerl.rewards.turn_limit import turn_limit
 
 PRESERVE = RewardWeights(collateral=0.2)
 

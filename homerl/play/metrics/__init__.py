@@ -7,6 +7,6 @@ PATH) are searched too.
 
 from __future__ import annotations
 
-from envs.plugins import added_folders
+from homerl.envs.core.plugins import added_folders
 
 __path__ += added_folders("metrics")

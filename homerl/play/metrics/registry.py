@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import homerl.play.metrics
-from envs.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, in_order
 from homerl.play.metrics.contract import Counting, Mean, Row
 from homerl.play.trajectory import Trajectory
 

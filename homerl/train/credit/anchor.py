@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.credit.common import PerStep, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.trajectory import trajectory_credit

@@ -31,7 +31,7 @@ from itertools import cycle
 
 from pydantic import Field
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.credit.common import PerStep, returns_to_go
 from homerl.train.credit.contract import CreditMode, Fork, ForkPlan, Group
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 
 Keys = TypeVar("Keys", bound=Model)
 

@@ -13,7 +13,7 @@ from itertools import compress
 from typing import Any, Protocol
 
 import homerl.train.credit
-from envs.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, in_order
 from homerl.train.credit.common import TOLERANCE
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.credit.common import EPSILON, PerStep, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.values import state_credit

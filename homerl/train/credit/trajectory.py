@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.credit.common import PerStep, normalised
 from homerl.train.credit.contract import CreditMode, Group
 

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from envs.model import Model
-from homerl.agents.policy import Engine
+from homerl.envs.core.model import Model
+from homerl.models.policy.policy import Engine
 from homerl.train.model import ModelSettings
-from homerl.train.phases import Phases
+from homerl.train.watch.phases import Phases
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import homerl.train.engines
-from envs.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, in_order
 from homerl.train.engines.contract import EngineKind, SamplerSettings
 
 NOT_ENGINES = ("contract", "registry", "several", "synced")

@@ -21,15 +21,15 @@ from urllib.error import HTTPError
 
 from pydantic import Field
 
-from envs.model import Model
-from homerl.agents.policy import Sample
+from homerl.envs.core.model import Model
+from homerl.host.processes.ports import free_port
+from homerl.host.processes.ranks import is_first
+from homerl.models.policy.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.processes.ports import free_port
-from homerl.processes.ranks import is_first
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
-from homerl.train.phases import Phases
-from homerl.train.watchdog import Stalled
+from homerl.train.watch.phases import Phases
+from homerl.train.watch.watchdog import Stalled
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice
@@ -70,7 +70,7 @@ class Server(Synced):
         model: str | None = None,
         alone: bool = True,
     ) -> None:
-        from homerl.llm.endpoint import Endpoint, Patience
+        from homerl.models.endpoint.endpoint import Endpoint, Patience
 
         self.url = url = urls_of(settings.url)[0]
         own = {"mode": "server", "server_base_url": url, "server_timeout": settings.deadline}
@@ -159,7 +159,7 @@ class Server(Synced):
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that the server had in its cache, since the last call. The first process asks."""
-        from homerl.llm.serve import SILENT, fetched
+        from homerl.models.endpoint.serve import SILENT, fetched
 
         if not self.trainer.accelerator.is_main_process:
             return {}
@@ -191,7 +191,7 @@ class Server(Synced):
 
 def freezes_requests(url: str | None) -> bool:
     """Whether a server can freeze its requests, and drop their caches, by its own list of what can be asked of it."""
-    from homerl.llm.serve import SILENT, fetched
+    from homerl.models.endpoint.serve import SILENT, fetched
 
     try:
         paths = json.loads(fetched(f"{url}/openapi.json", seconds=METRICS))["paths"]
@@ -242,7 +242,7 @@ def urls_of(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 def policy_model_name(url: str) -> str:
     """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
-    from homerl.llm.serve import models
+    from homerl.models.endpoint.serve import models
 
     names = models(f"{url}/v1")
     if not names:
@@ -278,7 +278,7 @@ class PolicyServer(SyncedKind):
                 yield from self._lacks(url, settings)
 
     def _lacks(self, url: str, settings: SamplerSettings) -> Iterator[str]:
-        from homerl.llm.serve import SILENT, fetched, is_reachable
+        from homerl.models.endpoint.serve import SILENT, fetched, is_reachable
 
         if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"

@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Protocol
 
-from homerl.agents.policy import Sample
-from homerl.terminal.console import print_error
+from homerl.host.terminal.console import print_error
+from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import PolicyTrainer, TrainedEngine
-from homerl.train.phases import Phases
-from homerl.train.watchdog import Stalled
+from homerl.train.watch.phases import Phases
+from homerl.train.watch.watchdog import Stalled
 
 HOME: ContextVar[int] = ContextVar("HOME")  # the server of an episode, which has a context of its own
 
@@ -67,7 +67,7 @@ class Servers:
         """Which servers some rank could not ask since the last sync, and which do not answer now."""
         from accelerate.utils import broadcast_object_list, gather_object
 
-        from homerl.llm.serve import is_reachable
+        from homerl.models.endpoint.serve import is_reachable
 
         first = self.trainer.accelerator.is_main_process
         with self.phases.phase("collective", "idle", waits=True):

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from homerl.agents.policy import Sample
+from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
 from homerl.train.named import complete_model
-from homerl.train.phases import Phases
-from homerl.workarounds import vllm_options
+from homerl.train.watch.phases import Phases
+from homerl.train.workarounds import vllm_options
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +89,7 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """
     import torch
 
-    from homerl.train.parallel import gathered
+    from homerl.train.devices.shards import gathered
 
     base = policy.get_base_model()
     for name, weight in base.named_parameters():

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from envs.model import Model
-from homerl.agents.policy import Sample
-from homerl.agents.transformers_engine import CACHE_SHARE, TransformersEngine
+from homerl.envs.core.model import Model
+from homerl.models.policy.policy import Sample
+from homerl.models.policy.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
-from homerl.train.phases import Phases
-from homerl.workarounds.kept_memory import give_back
+from homerl.train.watch.phases import Phases
+from homerl.train.workarounds.kept_memory import give_back
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -69,7 +69,7 @@ class Snapshot(InPlace):
 
     def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
-        from homerl.train.shards import broadcast_weights
+        from homerl.train.devices.shards import broadcast_weights
 
         super().attach(trainer, phases)
         self._lock = threading.Lock()
@@ -80,11 +80,12 @@ class Snapshot(InPlace):
         """Copy the trainable weights."""
         import torch
 
-        from homerl.train.parallel import whole_weights
+        from homerl.train.devices.shards import whole_weights
 
+        policy = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
         with self._lock, torch.no_grad():
             own = self.model.state_dict()
-            for name, weight in whole_weights(self.trainer, frozen=False):
+            for name, weight in whole_weights(policy, frozen=False):
                 own[name].copy_(weight)
             self.version = version
             self.forget()

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from envs.model import Model
-from homerl.agents.policy import Sample
+from homerl.envs.core.model import Model
+from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
 from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
-from homerl.workarounds import vllm_sleep
+from homerl.train.workarounds import vllm_sleep
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer

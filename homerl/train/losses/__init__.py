@@ -6,6 +6,6 @@ Folders in the environment variable HOMERL_LOSSES (separated as in PATH) are sea
 
 from __future__ import annotations
 
-from envs.plugins import added_folders
+from homerl.envs.core.plugins import added_folders
 
 __path__ += added_folders("losses")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.losses.contract import Loss, TokenLosses, Tokens, Totals
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Invariants:
 - The loss of a token depends on its own rollout and on constants of the update, so no pass decides how it is weighted.
 - The KL divergence, the entropy bonus and the importance ratio to another sampler are added to every loss alike
-  (`homerl/train/objective.py`).
+  (`homerl/train/update/objective.py`).
 - Importing a loss is cheap, and never imports torch.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 
 if TYPE_CHECKING:
     import torch

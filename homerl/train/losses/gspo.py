@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.train.losses.clipped import by_rollout, clipped
 from homerl.train.losses.contract import Loss, TokenLosses, Tokens, Totals
 

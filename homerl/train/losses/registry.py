@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import homerl.train.losses
-from envs.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, in_order
 from homerl.train.losses.contract import Loss
 
 NOT_LOSSES = ("clipped", "contract", "registry")

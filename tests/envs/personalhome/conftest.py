@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.devices.device import Device
-from envs.homeenv.devices.rooms import OUTDOORS, Room
-from envs.homeenv.devices.spec import Catalogue, Entity
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_to_json
-from envs.personalhome.appliances import kinds
-from envs.personalhome.household import Household
-from envs.personalhome.state import HouseholdState
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
+from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_to_json
+from homerl.envs.personalhome.sim.appliances import kinds
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.state import HouseholdState
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 3, 14, 8, 30)

@@ -7,14 +7,14 @@ import pytest
 from draws import some_arguments
 from personal_homes import home_of
 
-from envs.documents import Document, InputError, read_yaml
-from envs.homeenv.devices.lint import check_folder
-from envs.homeenv.devices.spec import Catalogue
-from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.types import NUMBERS
-from envs.homemaker.furnish import shipped_priors
-from envs.personalhome.appliances import FOLDER, catalogue, is_sensor, kinds, rooms_of, sensors
-from envs.personalhome.usual import FILE, read_usual, usual_state
+from homerl.envs.core.documents import Document, InputError, read_yaml
+from homerl.envs.homeenv.maker.furnish import shipped_priors
+from homerl.envs.homeenv.sim.devices.lint import check_folder
+from homerl.envs.homeenv.sim.devices.spec import Catalogue
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.types import NUMBERS
+from homerl.envs.personalhome.sim.appliances import FOLDER, catalogue, is_sensor, kinds, rooms_of, sensors
+from homerl.envs.personalhome.sim.usual import FILE, read_usual, usual_state
 
 # PersonalHomeBench Table 16: the number of methods of each kind.
 PRINTED = {

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.documents import Document, InputError, read_yaml
-from envs.personalhome.appliances import kinds
-from envs.personalhome.features import FILE, feature_ranking, features, read_features, wanted_keys
-from envs.personalhome.situations import situations
+from homerl.envs.core.documents import Document, InputError, read_yaml
+from homerl.envs.personalhome.sim.appliances import kinds
+from homerl.envs.personalhome.sim.features import FILE, feature_ranking, features, read_features, wanted_keys
+from homerl.envs.personalhome.sim.situations import situations
 
 KEYS = st.sampled_from(sorted(wanted_keys()))
 

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.documents import InputError
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_from_json
-from envs.homemaker.lexicon import Half
-from envs.personalhome.appliances import catalogue, is_sensor, rooms_of
-from envs.personalhome.generate import HouseholdRecipe, make_household
-from envs.personalhome.generate.checks import Told, clash, fact_problem, problems
-from envs.personalhome.generate.life import life_of
-from envs.personalhome.household import Fact, Household
-from envs.personalhome.situations import situations
-from envs.personalhome.vocabulary import vocabulary
-from envs.personalhome.words import words_for
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.personalhome.sim.appliances import catalogue, is_sensor, rooms_of
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.generate.checks import Told, clash, fact_problem, problems
+from homerl.envs.personalhome.sim.generate.life import life_of
+from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.situations import situations
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.words import words_for
 
 SEEDS = 150
 MANDATORY = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}
@@ -44,7 +44,7 @@ def digest(seeds: Iterable[int], language: str) -> str:
 
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     code = (
-        "import hashlib\nfrom envs.personalhome.generate import *\n"
+        "import hashlib\nfrom homerl.envs.personalhome.sim.generate import *\n"
         "texts = [make_household(s, HouseholdRecipe(language='zh')).model_dump_json() for s in range(6)]\n"
         "print(hashlib.sha256('\\n'.join(texts).encode()).hexdigest())"
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envs.documents import InputError
-from envs.personalhome.generate import HouseholdRecipe, make_household, personas
-from envs.personalhome.generate.personas import load_personas
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household, personas
+from homerl.envs.personalhome.sim.generate.personas import load_personas
 
 ROWS = [
     {

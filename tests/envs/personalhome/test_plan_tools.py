@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.values.audit import Refused
-from envs.personalhome.calls import TOOLS, call
-from envs.personalhome.checking import schema_of
-from envs.personalhome.state import HouseholdState, Note
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.calls import TOOLS, call
+from homerl.envs.personalhome.sim.checking import schema_of
+from homerl.envs.personalhome.sim.state import HouseholdState, Note
 
 
 def written(state: HouseholdState, name: str, arguments: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:

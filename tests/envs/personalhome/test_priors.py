@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from envs.personalhome.appliances import kinds, sensors
-from envs.personalhome.generate.events import READINGS
-from envs.personalhome.generate.priors import priors
-from envs.personalhome.vocabulary import vocabulary
-from envs.personalhome.words import words_for
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.generate.events import READINGS
+from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.words import words_for
 
 
 def test_each_group_of_keys_has_its_priors() -> None:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from mutations import JUNK
 from scene_household import scene_household
 
-from envs.homeenv.values.audit import Refused
-from envs.personalhome.calls import TOOLS, call, offered
-from envs.personalhome.env import PersonalHome
-from envs.personalhome.household import Household
-from envs.personalhome.scene.script import playable, write_transcript
-from envs.personalhome.state import HouseholdState
-from envs.personalhome.tools import scene
-from envs.world import check_world
+from homerl.envs.core.world import check_world
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.calls import TOOLS, call, offered
+from homerl.envs.personalhome.sim.env import PersonalHome
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.scene.script import playable, write_transcript
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.tools import scene
 from tests.envs.personalhome.conftest import small_household
 
 NAMES = {tool.name for tool in scene.TOOLS}

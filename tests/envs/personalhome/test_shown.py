@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from envs.personalhome.calls import call
-from envs.personalhome.generate import HouseholdRecipe, make_household
-from envs.personalhome.household import Household
-from envs.personalhome.shown import shown
-from envs.personalhome.state import HouseholdState
-from envs.personalhome.words import words_for
+from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.shown import shown
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.words import words_for
 
 KEYS = {
     "household_id", "household_size", "occupancy_type", "layout", "pets", "members", "appliances", "sensors", "memories",

@@ -8,15 +8,24 @@ import pytest
 from draws import some_arguments
 from personal_homes import ROOMS, home_of
 
-from envs.documents import Document, InputError, read_yaml
-from envs.homeenv.devices import cost
-from envs.homeenv.values.audit import Refused
-from envs.homeenv.values.expressions import ExpressionError
-from envs.personalhome.appliances import kinds, sensors
-from envs.personalhome.predicates import compile_predicate
-from envs.personalhome.reference import after, reference_calls, together
-from envs.personalhome.situations import FILE, NOTIFIERS, Condition, Step, read_situations, settled, situations, verdicts
-from envs.personalhome.vocabulary import vocabulary
+from homerl.envs.core.documents import Document, InputError, read_yaml
+from homerl.envs.homeenv.sim.devices import cost
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.expressions import ExpressionError
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.predicates import compile_predicate
+from homerl.envs.personalhome.sim.reference import after, reference_calls, together
+from homerl.envs.personalhome.sim.situations import (
+    FILE,
+    NOTIFIERS,
+    Condition,
+    Step,
+    read_situations,
+    settled,
+    situations,
+    verdicts,
+)
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
 
 ALL = list(situations().values())
 EACH = pytest.mark.parametrize("situation", ALL, ids=[situation.key for situation in ALL])

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from envs.homeenv.values.audit import Refused
-from envs.personalhome.appliances import kinds
-from envs.personalhome.calls import TOOLS, call
-from envs.personalhome.features import features
-from envs.personalhome.household import Household
-from envs.personalhome.rules import RULES
-from envs.personalhome.state import HouseholdState
-from envs.personalhome.tools.assistant import ASKED
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.appliances import kinds
+from homerl.envs.personalhome.sim.calls import TOOLS, call
+from homerl.envs.personalhome.sim.features import features
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.rules import RULES
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.tools.assistant import ASKED
 
 
 def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:

@@ -8,12 +8,12 @@ from itertools import chain
 
 import pytest
 
-from envs.homemaker.lexicon import Half
-from envs.personalhome.appliances import kinds, sensors
-from envs.personalhome.generate import HouseholdRecipe, make_household
-from envs.personalhome.household import Fact, Habit, Household, Taste
-from envs.personalhome.vocabulary import Vocabulary, vocabulary
-from envs.personalhome.words import TASTE_UNITS, Halves, Words, cast_of, fill, words_for
+from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.household import Fact, Habit, Household, Taste
+from homerl.envs.personalhome.sim.vocabulary import Vocabulary, vocabulary
+from homerl.envs.personalhome.sim.words import TASTE_UNITS, Halves, Words, cast_of, fill, words_for
 
 LANGUAGES = ("en", "zh")
 GROUPS = [name for name in Vocabulary.model_fields if name != "facts"]

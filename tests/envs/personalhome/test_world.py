@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import JUNK
 
-from envs.homeenv.values.audit import Refused
-from envs.personalhome.calls import TOOLS, call, offered
-from envs.personalhome.env import PersonalHome
-from envs.personalhome.household import Household
-from envs.personalhome.rules import RULES
-from envs.personalhome.state import HouseholdState
-from envs.world import check_world
+from homerl.envs.core.world import check_world
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.calls import TOOLS, call, offered
+from homerl.envs.personalhome.sim.env import PersonalHome
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.rules import RULES
+from homerl.envs.personalhome.sim.state import HouseholdState
 from tests.envs.personalhome.conftest import printed, small_household
 
 CALLS: dict[str, dict[str, Any]] = {

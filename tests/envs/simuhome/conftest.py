@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envs.simuhome import load, passage, service
-from envs.simuhome.home import Home
-from envs.simuhome.results import OperationError
+from homerl.envs.simuhome.sim import load, passage, service
+from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.results import OperationError
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = Path(os.environ.get("HOMERL_SIMUHOME_SAMPLES", ROOT / "../shared/samples/simuhome"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome import workflows
-from envs.simuhome.config import VARIABLES
-from envs.simuhome.home import ClusterView, Device, Home
+from homerl.envs.simuhome.sim import workflows
+from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.sim.home import ClusterView, Device, Home
 
 DT = 0.1
 CYCLES = {"dishwasher": (1, 5, 2, 1), "laundry_washer": (1, 4, 2, 1), "laundry_dryer": (2, 6, 2)}

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from envs.simuhome import load, passage, tools, workflows
-from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.spec import enumerations
+from homerl.envs.simuhome.sim import load, passage, tools, workflows
+from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.sim.spec import enumerations
 from tests.envs.simuhome.conftest import BASE_TIME, ON, Hand, go, start
 
 each_mode = pytest.mark.parametrize("strict", [True, False])

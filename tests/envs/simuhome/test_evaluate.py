@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from envs.simuhome import evaluate, load, passage, tools, workflows
-from envs.simuhome.episodes import EpisodeFile, RequiredAction, read_episode
-from envs.simuhome.evaluate import AgentCall
-from envs.simuhome.reference import reference_calls
+from homerl.envs.simuhome.sim import evaluate, load, passage, tools, workflows
+from homerl.envs.simuhome.sim.episodes import EpisodeFile, RequiredAction, read_episode
+from homerl.envs.simuhome.sim.evaluate import AgentCall
+from homerl.envs.simuhome.sim.reference import reference_calls
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 each_mode = pytest.mark.parametrize("strict", [True, False])

@@ -7,12 +7,12 @@ from datetime import datetime
 
 import pytest
 
-from envs.simuhome import evaluate, load, tools
-from envs.simuhome.env import SimuHome
-from envs.simuhome.episodes import read_episode
-from envs.simuhome.generate import generate_episode
-from envs.simuhome.reference import reference_calls
-from envs.simuhome.spec import device_types
+from homerl.envs.simuhome.sim import evaluate, load, tools
+from homerl.envs.simuhome.sim.env import SimuHome
+from homerl.envs.simuhome.sim.episodes import read_episode
+from homerl.envs.simuhome.sim.generate import generate_episode
+from homerl.envs.simuhome.sim.reference import reference_calls
+from homerl.envs.simuhome.sim.spec import device_types
 
 TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
 each_type = pytest.mark.parametrize("query_type", TYPES)

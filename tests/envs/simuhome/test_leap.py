@@ -15,11 +15,11 @@ from draws import few
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envs.simuhome import air, load, passage, service, workflows
-from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.home import Home
-from envs.simuhome.results import OperationError
-from envs.simuhome.spec import device_types
+from homerl.envs.simuhome.sim import air, load, passage, service, workflows
+from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.results import OperationError
+from homerl.envs.simuhome.sim.spec import device_types
 from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
 from tests.envs.simuhome.oracle import Ticking
 

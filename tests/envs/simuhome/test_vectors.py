@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envs.simuhome import load, passage, workflows
+from homerl.envs.simuhome.sim import load, passage, workflows
 from tests.envs.simuhome.conftest import ON, Hand, build, go, start
 
 PASSES = (1, 2, 10, 100, 600, 6000, 36000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envs.simuhome.spec import clusters, device_types, enumerations
+from homerl.envs.simuhome.sim.spec import clusters, device_types, enumerations
 
 RENAMED = {
     "RTCCMode": "RefrigeratorAndTemperatureControlledCabinetMode",

@@ -10,9 +10,9 @@ import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from envs.simuhome import load, react, tools
-from envs.simuhome.env import SimuHome
-from envs.world import check_world
+from homerl.envs.core.world import check_world
+from homerl.envs.simuhome.sim import load, react, tools
+from homerl.envs.simuhome.sim.env import SimuHome
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 KINDS = ("air_conditioner", "dimmable_light", "dishwasher", "rvc", "tv", "window_covering_controller", "humidifier")
@@ -65,7 +65,7 @@ def lively_calls(env, count, seed=0):
 @each_mode
 @pytest.mark.parametrize("toolset", tools.TOOLSETS)
 def test_gymnasiums_checker_finds_nothing(strict, toolset):
-    env = gym.make("envs.simuhome:SimuHome-v0", episode=EPISODE, strict=strict, toolset=toolset)
+    env = gym.make("homerl.envs.simuhome.sim:SimuHome-v0", episode=EPISODE, strict=strict, toolset=toolset)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the checker warns of what it does not refuse
         check_env(env)

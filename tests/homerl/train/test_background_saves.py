@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from launches import LAUNCHERS, ROOT, checkpoints, finish, kill, lines, same_run, start, wait_for, written
 
-from homerl.train.background_saves import WRITING, name_complete
 from homerl.train.common import last_checkpoint
+from homerl.train.devices.background_saves import WRITING, name_complete
 
 SLOWLY = ROOT / "tests/helpers/slow_checkpoints.py"
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}

@@ -11,18 +11,18 @@ import torch
 from accelerate import Accelerator
 from scripted_server import ScriptedServer
 
-from envs.documents import InputError
+from homerl.app.runs.checks.preflight import check_machine
+from homerl.envs.core.documents import InputError
 from homerl.play.reverify import read_rows
-from homerl.run.checks.preflight import check_machine
-from homerl.train import rlve
-from homerl.train.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_tokenizer
 from homerl.train.memory import count_of, estimate, teacher_model
-from homerl.train.packing.budget import Headroom
-from homerl.train.packing.rows import TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.rlve import train_rlve
-from homerl.train.tensors import SampledTokens
+from homerl.train.rows.budget import Headroom
+from homerl.train.rows.rows import TokenSequence
 from homerl.train.tiny import TinyConfig, make_tiny
+from homerl.train.update import rlve
+from homerl.train.update.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_tokenizer
+from homerl.train.update.rlve import train_rlve
+from homerl.train.update.tensors import SampledTokens
 
 SIZES = {"hidden_size": 96, "layers": 3, "heads": 3, "kv_heads": 1, "head_dim": 32, "intermediate_size": 192}
 

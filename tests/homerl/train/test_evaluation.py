@@ -5,8 +5,8 @@ from pathlib import Path
 
 from scripted_rollouts import Exchange
 
-from homerl.train.evaluation import Evaluation
 from homerl.train.recipe import RLVERecipe
+from homerl.train.update.evaluation import Evaluation
 
 
 def test_all_ranks_compare_with_the_score_that_the_first_one_finds(tmp_path: Path):

@@ -14,10 +14,10 @@ from trl import GRPOConfig, GRPOTrainer
 
 from homerl.train.losses.contract import Tokens, Totals
 from homerl.train.losses.registry import losses
-from homerl.train.objective import RolloutObjective, kl_divergences, sampler_ratios
-from homerl.train.packing.rows import Scores
 from homerl.train.recipe import RLVESettings
-from homerl.train.tensors import SampledTokens
+from homerl.train.rows.rows import Scores
+from homerl.train.update.objective import RolloutObjective, kl_divergences, sampler_ratios
+from homerl.train.update.tensors import SampledTokens
 
 LONGEST = 9
 

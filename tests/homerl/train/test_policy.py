@@ -8,10 +8,10 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 from homerl.train.model import ModelSettings
-from homerl.train.policy import Reference, adapted, add_head
 from homerl.train.recipe import RLVESettings
+from homerl.train.update.policy import Reference, adapted, add_head
 
 IDS = torch.arange(3, 23)[None]
 

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-from envs.documents import InputError
-from homerl.agents.chat_format import encode, render_new
-from homerl.agents.transformers_engine import TransformersEngine
-from homerl.flow.collect import synthesise
-from homerl.flow.recipe import SynthesisConfig
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.models.policy.chat_format import encode, render_new
+from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import from_row, read_rows, write_rows
-from homerl.train.prefixes import FLAWLESS, Prefix, Verified, demonstration, prefix_of, verified_in
+from homerl.rewards.composite import RewardWeights
+from homerl.synth.collect import synthesise
+from homerl.synth.recipe import SynthesisConfig
+from homerl.train.data.prefixes import FLAWLESS, Prefix, Verified, demonstration, prefix_of, verified_in
+from homerl.train.data.rollout import Player, Rollout, blueprint_of
+from homerl.train.data.supply import episode_metrics, reward_metrics, rollout_summary
 from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
-from homerl.train.rlve import train_rlve
-from homerl.train.rollout import Player, Rollout, blueprint_of
-from homerl.train.supply import episode_metrics, reward_metrics, rollout_summary
-from homerl.train.tensors import sampled_tokens
-from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.train.update.rlve import train_rlve
+from homerl.train.update.tensors import sampled_tokens
 from homerl.worlds.registry import begin, restored, world_of
-from rewards.composite import RewardWeights
 
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
 

@@ -11,7 +11,7 @@ import torch
 from launches import LAUNCHERS, ROOT
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from homerl.train.shards import empty_model, model_copy
+from homerl.train.devices.shards import empty_model, model_copy
 
 HELPER = ROOT / "tests/helpers/sharded_memory.py"
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from chat_families import family_tokenizer
 
-from homerl.agents.policy import REFUSED, Sample, thought_tokens
+from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.models.policy.policy import REFUSED, Sample, thought_tokens
 from homerl.play.episode import EpisodeLimits
 from homerl.play.messages import THOUGHT
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import to_row
-from homerl.train.rollout import Player, Rollout
-from homerl.train.supply import episode_metrics, rollout_summary
-from homerl.train.tensors import sampled_tokens
-from homerl.train.transcripts import transcript
-from homerl.worlds.homeenv.blueprints.author import make_blueprint
-from rewards.composite import RewardWeights
+from homerl.rewards.composite import RewardWeights
+from homerl.train.data.rollout import Player, Rollout
+from homerl.train.data.supply import episode_metrics, rollout_summary
+from homerl.train.update.tensors import sampled_tokens
+from homerl.train.watch.transcripts import transcript
 
 SAID = "<think>\nIs 灯 the lamp? Maybe é.\n</think>\n\n"
 CALL = '<tool_call>\n{"name": "pyexec", "arguments": {"code": "x = 1"}}\n</tool_call>'

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from envs.model import Model
-from homerl.language.splits import Split, of_split
+from homerl.envs.core.model import Model
+from homerl.play.words.splits import Split, of_split
 
 FRAMES = (
     "Set the lamp to {level} percent.",

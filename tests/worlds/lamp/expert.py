@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from envs.messages import Message, tool_call
+from homerl.envs.core.messages import Message, tool_call
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply

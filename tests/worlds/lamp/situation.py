@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from homerl.worlds.lamp.blueprint import LampBlueprint
+from homerl.envs.lamp.blueprint import LampBlueprint
 
-from envs.messages import Message
-from envs.world import Action, World
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action, World
 from homerl.play.situation import Situation
 
 TELL = "You run a home with one lamp. Set its level with the tool, then say that it is done."

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from homerl.worlds.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
+from homerl.envs.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
 
-from envs.model import Model
+from homerl.envs.core.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract
 

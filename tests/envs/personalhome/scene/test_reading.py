@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scene_household import scene_household
 
-from envs.homeenv.values.audit import Refused
-from envs.personalhome.scene import reading
-from envs.personalhome.scene.schema import seconds
-from envs.personalhome.scene.script import playable, write_transcript
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.scene import reading
+from homerl.envs.personalhome.sim.scene.schema import seconds
+from homerl.envs.personalhome.sim.scene.script import playable, write_transcript
 
 SCENE = write_transcript(scene_household(3), "smoke", 1)
 EVENTS = SCENE.video_description.entities.events

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scene_household import scene_household
 
-from envs.documents import InputError
-from envs.personalhome import appliances
-from envs.personalhome.household import Household
-from envs.personalhome.scene import naming
-from envs.personalhome.scene.playbook import (
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.sim import appliances
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.scene import naming
+from homerl.envs.personalhome.sim.scene.playbook import (
     PERSONS,
     Beat,
     Script,
@@ -29,13 +29,13 @@ from envs.personalhome.scene.playbook import (
     scripts,
     stage,
 )
-from envs.personalhome.scene.schema import seconds, stamp
-from envs.personalhome.scene.script import light_at, playable, write_transcript
-from envs.personalhome.scene.transcript import Transcript
-from envs.personalhome.situations import situations
+from homerl.envs.personalhome.sim.scene.schema import seconds, stamp
+from homerl.envs.personalhome.sim.scene.script import light_at, playable, write_transcript
+from homerl.envs.personalhome.sim.scene.transcript import Transcript
+from homerl.envs.personalhome.sim.situations import situations
 
 ROOT = Path(__file__).resolve().parents[4]
-VOCABULARY = yaml.safe_load((ROOT / "envs/personalhome/vocabulary.yaml").read_text("utf-8"))
+VOCABULARY = yaml.safe_load((ROOT / "envs/personalhome/sim/vocabulary.yaml").read_text("utf-8"))
 SITUATIONS = [script.situation for known in scripts().values() for script in known]
 SCENES = st.tuples(st.integers(0, 300), st.sampled_from(SITUATIONS), st.sampled_from(["en", "zh"]))
 HOME = scene_household(3)
@@ -134,7 +134,8 @@ def test_lengths_go_from_20_seconds_to_several_minutes():
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process():
     code = (
-        "from scene_household import scene_household; from envs.personalhome.scene.script import write_transcript;"
+        "from scene_household import scene_household;"
+        "from homerl.envs.personalhome.sim.scene.script import write_transcript;"
         "import hashlib; h = scene_household(3);"
         "texts = [write_transcript(h, s, 5).model_dump_json() for s in ('smoke', 'fall')];"
         "print(hashlib.sha256(''.join(texts).encode()).hexdigest())"

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from envs.documents import InputError
-from envs.personalhome.scene import videos
-from envs.personalhome.scene.videos import Videos, frame_handle, frames_in, part_handle
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.sim.scene import videos
+from homerl.envs.personalhome.sim.scene.videos import Videos, frame_handle, frames_in, part_handle
 
 pillow = pytest.importorskip("PIL.Image")
 SIDE, STEP = 10, 0.5  # pixels of the square, seconds of a frame

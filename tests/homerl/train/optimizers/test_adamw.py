@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import Parameter
 
-from homerl.train.optimizers import masters as module
-from homerl.train.optimizers.adamw import AdamW
-from homerl.train.optimizers.masters import masters
+from homerl.train.devices.optimizers import masters as module
+from homerl.train.devices.optimizers.adamw import AdamW
+from homerl.train.devices.optimizers.masters import masters
 
 SHAPES = [(30, 7), (5,), (), (0, 4), (3, 1, 8)]
 

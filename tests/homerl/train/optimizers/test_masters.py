@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from homerl.train.optimizers import masters as module
-from homerl.train.optimizers.masters import buckets, masters
+from homerl.train.devices.optimizers import masters as module
+from homerl.train.devices.optimizers.masters import buckets, masters
 
 
 def stored(bits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

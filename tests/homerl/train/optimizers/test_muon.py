@@ -7,8 +7,8 @@ import copy
 import pytest
 import torch
 
-from homerl.train.optimizers.masters import masters
-from homerl.train.optimizers.muon import MuonWithAdamW, is_hidden_matrix
+from homerl.train.devices.optimizers.masters import masters
+from homerl.train.devices.optimizers.muon import MuonWithAdamW, is_hidden_matrix
 from homerl.train.tiny import TinyConfig, make_model
 
 

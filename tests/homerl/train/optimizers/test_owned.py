@@ -12,11 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from homerl.train.devices.optimizers import owned
 from homerl.train.engines.transformers import InPlace
-from homerl.train.optimizers import owned
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.rlve import train_rlve
-from homerl.train.sft import PackedSFTTrainer, train_sft
+from homerl.train.update.rlve import train_rlve
+from homerl.train.update.sft import PackedSFTTrainer, train_sft
 
 OPTIM = {"save_steps": None, "log_steps": 1, "warmup": 0.0}
 CONSTANT = OPTIM | {"lr_scheduler": "constant"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import ROOT
 
-from homerl.train.optimizers.shards import shard_rows
+from homerl.train.devices.optimizers.shards import shard_rows
 
 TRAINER = ROOT / "tests/helpers/sharded_muon.py"
 

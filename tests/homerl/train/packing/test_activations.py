@@ -12,15 +12,15 @@ from peft import get_peft_model
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 from homerl.train.activations import count_model
 from homerl.train.adapted import peft_config
+from homerl.train.devices.optimizers.owned import match_adapter
 from homerl.train.model import LoraSettings, ModelSettings
-from homerl.train.optimizers.owned import match_adapter
-from homerl.train.packing.attention import by_segment, packed_attention
-from homerl.train.packing.families import why_unpackable
-from homerl.train.packing.rows import TokenSequence, row_of
-from homerl.train.packing.updates import configs_of
+from homerl.train.rows.attention import by_segment, packed_attention
+from homerl.train.rows.families import why_unpackable
+from homerl.train.rows.rows import TokenSequence, row_of
+from homerl.train.rows.updates import configs_of
 from homerl.train.sizes import KNOWN, of_config
 
 TOKENS = 256

@@ -13,12 +13,12 @@ from families import PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.budget import Headroom, TokenBytes
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.profiler import MemoryProfiler
-from homerl.train.packing.rows import Scores, TokenSequence
-from homerl.train.packing.updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
+from homerl.train.rows.budget import Headroom, TokenBytes
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.profiler import MemoryProfiler
+from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.updates import PackedUpdates
 
 MB = 10**6
 TOKEN = TokenBytes(kept=5 * MB, recomputed=0.4 * MB, layer=0.1 * MB)

@@ -15,15 +15,15 @@ from torch._dynamo.utils import counters
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from envs.documents import InputError
+from homerl.envs.core.documents import InputError
 from homerl.train import activations, memory
 from homerl.train.common import compiled_layers
-from homerl.train.packing.compiled import CompiledLayers
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import Scores, TokenSequence
-from homerl.train.packing.updates import PackedUpdates
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable
+from homerl.train.rows.compiled import CompiledLayers
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.updates import PackedUpdates
 
 SIZES = {
     "vocab_size": 40,

@@ -10,12 +10,12 @@ from families import ALONE, PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from envs.documents import InputError
-from homerl.train.packing import self_check
-from homerl.train.packing.families import why_unpackable
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import Scores, TokenSequence
-from homerl.train.packing.updates import PackedUpdates
+from homerl.envs.core.documents import InputError
+from homerl.train.rows import self_check
+from homerl.train.rows.families import why_unpackable
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.updates import PackedUpdates
 
 PROMPT = [3 + i for i in range(20)]
 SEQUENCES = [

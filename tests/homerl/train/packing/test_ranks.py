@@ -16,11 +16,11 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.budget import Headroom, TokenBytes
-from homerl.train.packing.profiler import MemoryProfiler
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import TokenSequence
-from homerl.train.packing.updates import PackedUpdates
+from homerl.train.rows.budget import Headroom, TokenBytes
+from homerl.train.rows.profiler import MemoryProfiler
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import TokenSequence
+from homerl.train.rows.updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
 
 state = Accelerator(cpu=True)

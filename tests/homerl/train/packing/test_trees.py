@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.passes import split as split_arrays
-from homerl.train.packing.trees import Tree
-from homerl.train.packing.trees import merged as merged_arrays
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.passes import split as split_arrays
+from homerl.train.rows.trees import Tree
+from homerl.train.rows.trees import merged as merged_arrays
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=2, max_size=9)
 SEQUENCES = st.lists(SEQUENCE, min_size=1, max_size=9)

@@ -20,11 +20,11 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from envs.documents import InputError
-from homerl.train.packing import attention
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import Scores, TokenSequence, row_of, scores
-from homerl.train.packing.updates import PackedUpdates
+from homerl.envs.core.documents import InputError
+from homerl.train.rows import attention
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import Scores, TokenSequence, row_of, scores
+from homerl.train.rows.updates import PackedUpdates
 
 WORDS = 40
 PLENTY = Budget(10_000, 10_000)

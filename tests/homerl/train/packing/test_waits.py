@@ -11,9 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.passes import Budget
-from homerl.train.packing.rows import Scores, TokenSequence
-from homerl.train.packing.updates import PackedUpdates
+from homerl.train.rows.passes import Budget
+from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.updates import PackedUpdates
 
 
 class Waits(TorchDispatchMode):

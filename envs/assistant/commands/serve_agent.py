@@ -1,0 +1,204 @@
+"""`homerl serve-agent`: an agent for Home Assistant."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from homerl.envs.core.documents import InputError
+from homerl.host.terminal.commands import Command, OnCpu, Served
+from homerl.host.terminal.console import console, counted, one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from homerl.envs.assistant.serving.real import HomeAssistant
+    from homerl.envs.homeenv.sim.home import Home
+    from homerl.play.loop import Agent
+
+WORLD = "homeenv"
+UNKNOWN = {"toolset": "assist", "prompt": "full", "language": "en"}  # for a model of which nothing is known
+
+
+def serve_agent(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="a model's folder, or http://host/v1")],
+    ha: Annotated[str | None, typer.Option(help="URL of Home Assistant, http://host:8123")] = None,
+    mode: Annotated[str, typer.Option(help="shadow (only watches), confirm (asks before it acts), or act")] = "shadow",
+    home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported")] = None,
+    token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
+    log: Annotated[Path, typer.Option(help="the log, to which every exchange is appended")] = Path("agent.jsonl"),
+    allow: Annotated[
+        list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="default: the one of the model's training, else assist")] = None,
+    language: Annotated[str | None, typer.Option(help="en or zh; default: the one of its training, else en")] = None,
+    first: Annotated[
+        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="brief or full; default: the one of its training, else full")] = None,
+    served: Served = None,
+    cpu: OnCpu = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
+    steps: Annotated[
+        int,
+        typer.Option(min=1, help="most messages of the model for one sentence; 1 for a model that was not taught to end"),
+    ] = 8,
+    patience: Annotated[
+        float, typer.Option(min=1, help="seconds for one sentence; what was not begun by then is not done")
+    ] = 60,
+    host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a key")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8124,
+    key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
+    ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
+) -> None:
+    """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
+    from homerl.envs.assistant.serving.care import MODES
+    from homerl.envs.assistant.serving.caretaker import Caretaker, House
+    from homerl.envs.assistant.serving.guard import Guard
+    from homerl.envs.assistant.serving.journal import Journal
+    from homerl.envs.assistant.serving.server import Endpoint
+    from homerl.host.web.address import Address, key_in, listening
+
+    one_of("--mode", mode, MODES)
+    asked = asked_as(model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language})
+    address = Address(host, port, key_in(key_env), ingress)
+    twin, real = _homes(home, ha, token_env, mode)
+    for did in allow or ():
+        one_of("--allow", did, twin.plan.by_did)
+    name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
+    guard = Guard(frozenset(allow or ()))
+    factory = _matching(first, factory, lambda: (real and real.spoken) or asked["language"])
+    house = House(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
+    caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
+    socket = listening(address)
+    console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
+    console.print(f"what it does: {address.url}/ (log: {log})")
+    asyncio.run(_serve(Endpoint(caretaker, address).app(), socket, real))
+
+
+def asked_as(model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """The `toolset`, `prompt` and `language` of a model: those of the first of its recipes with all that is wanted.
+
+    A model of which nothing is known is asked as is wanted. Raises `InputError` if it was trained with others alone.
+    """
+    from homerl.envs.homeenv.sim.toolsets import TOOLSETS
+    from homerl.envs.homeenv.tasks.blueprint import PromptName
+
+    given = {key: value for key, value in wanted.items() if value is not None}
+    for key, possible in (("toolset", TOOLSETS), ("prompt", get_args(PromptName))):
+        if key in given:
+            one_of(f"--{key}", given[key], possible)
+    ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
+    if not ways:
+        return UNKNOWN | given
+    for way in ways:
+        if given.items() <= way.items():
+            return way
+    known = "; ".join(dict.fromkeys(" ".join(f"--{key} {way[key]}" for key in given) for way in ways))
+    raise InputError(
+        f"{model} was trained otherwise: {known}", ", ".join(f"--{key} {given[key]}" for key in given), "leave it out"
+    )
+
+
+def _way(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """How a model of a recipe of blueprints, or of one blueprint, was asked."""
+    spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
+    return {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief", "language": spoken}
+
+
+async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:
+    """Serve until stopped, and follow the real home meanwhile."""
+    from homerl.host.web.serving import serve
+
+    following = [asyncio.create_task(real.follow())] if real else []
+    try:
+        await serve(app, socket)
+    finally:
+        for task in following:
+            task.cancel()
+
+
+def _matching(first: str | None, agents: Callable[[], Agent], spoken: Callable[[], str]) -> Callable[[], Agent]:
+    """Agents that ask the matcher first, if one is named. Raises `InputError` if there is none for the language of now.
+
+    If the home tells later that it speaks a language without one, the agents are asked alone.
+    """
+    if first is None:
+        return agents
+    one_of("--first", first, ("hassil",))
+    from homerl.envs.assistant.first import First
+    from homerl.envs.homeenv.agents.hassil_agent import sentences
+
+    sentences(spoken())
+
+    def agent() -> Agent:
+        try:
+            sentences(language := spoken())
+        except InputError as error:
+            logging.getLogger(__name__).warning("%s", error)
+            return agents()
+        return First(agents(), language)
+
+    return agent
+
+
+def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistant | None]:
+    """The twin, and the real home or None. Raises `InputError`."""
+    if url is None:
+        if mode != "shadow" or file is None:
+            raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
+        return _loaded(file), None
+
+    from homerl.envs.assistant.import_home import fetched
+    from homerl.envs.assistant.importing import import_home
+    from homerl.envs.assistant.listing.client import token_from
+    from homerl.envs.assistant.listing.errors import HomeAssistantError, Unreachable
+    from homerl.envs.assistant.serving.real import HomeAssistant
+
+    twin = _loaded(file) if file else None
+    try:
+        real = HomeAssistant(url, token_from(token_env))
+        known = asyncio.run(real.greet())
+    except Unreachable as error:
+        if file is None:
+            raise InputError(str(error)) from None
+        console.print(f"{error} Sentences are answered as soon as it can be reached.")
+        known = frozenset()
+    except HomeAssistantError as error:
+        raise InputError(str(error)) from None
+    if twin:
+        if known:
+            _refuse_another(twin, known, file, url)
+        return twin, real
+    listing = fetched(url, token_env)
+    imported, real.known = import_home(listing), listing
+    if left := sum(note.part == "automation" for note in imported.notes):
+        console.print(f"{counted(left, 'automation')} cannot be followed; homerl import-ha lists them")
+    return imported.home, real
+
+
+def _refuse_another(twin: Home, known: frozenset[str], file: Path | None, url: str) -> None:
+    """Raise `InputError` if a home is not the one of this Home Assistant: most of its devices are unknown there."""
+    there = sum(device.did in known for device in twin.plan.devices)
+    if 2 * there < len(twin.plan.devices):
+        what = f"{there} of its {counted(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
+        raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
+
+
+def _loaded(file: Path) -> Home:
+    from homerl.envs.homeenv.sim.home_file import load_home
+
+    return load_home(file)
+
+
+COMMAND = Command(
+    "serve-agent",
+    "Home Assistant",
+    serve_agent,
+    "homerl serve-agent --model runs/mine/rlve/model --ha http://homeassistant.local:8123 --mode confirm",
+)

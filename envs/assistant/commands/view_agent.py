@@ -1,0 +1,36 @@
+"""`homerl view agent`: the log of a served agent as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.host.pages.templates import page_of
+from homerl.host.terminal.commands import Command, OutPage
+from homerl.host.terminal.console import console, counted
+
+
+def view_agent(
+    log: Annotated[Path, typer.Argument(help="a log of `homerl serve-agent`")],
+    out: OutPage = None,
+) -> None:
+    """Write a page of what a served agent did, or would have done, day by day."""
+    from homerl.envs.assistant.serving.journal import OWNER_ALONE, read_log
+    from homerl.envs.assistant.serving.page import journal_page
+
+    found = read_log(log)
+    if found.damaged and not found.entries:
+        first = found.damaged[0]
+        raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
+    page = page_of(log, out)
+    write_atomic(page, journal_page(found.entries, found.damaged))
+    page.chmod(OWNER_ALONE)
+    console.print(f"{page}: {counted(len(found.entries), 'exchange')}")
+    for line in found.damaged:
+        console.print(f"{log}:{line.line} is damaged ({line.why})")
+
+
+COMMAND = Command("view agent", "measure", view_agent, "homerl view agent agent.jsonl")

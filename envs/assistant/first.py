@@ -1,0 +1,134 @@
+"""Home Assistant's matcher first, and another agent for the rest.
+
+The matcher knows whole sentences, in a few milliseconds, but neither what was said before nor what a person may have meant.
+So it takes a sentence only if
+
+- the agent has not just asked something: the answer to a question is no new wish;
+- the sentence names the device or the place itself. Where the person speaks counts in the first sentence of a dialogue:
+  after talk of another room, "turn on the lights" may mean that one;
+- no other device of the kind may be meant: beside a Ceiling Fan, "the fan" is not surely the one that is just called Fan;
+- the home refuses none of the calls.
+
+Questions are never taken, and neither are several wishes, exceptions, times or conditions, nor what refers to something
+("it", "the other one"): Home Assistant has no sentences for these. `docs/results/matcher_first.md` has what that costs and
+saves.
+
+Invariant: an episode sees the matcher's calls as those of any agent, so guard, consent, exposure and modes hold alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from homerl.envs.assistant.naming import called_in_full, normalized, rooms_of
+from homerl.envs.homeenv.agents.writers import writer_of
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.tasks.blueprint import Call
+from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.play.episode import Episode
+from homerl.play.loop import Agent, replies_from
+from homerl.play.situation import Reply
+from homerl.play.tally import Tally
+from homerl.worlds.contract import FirstAgent
+
+QUESTION = ("?", "？", ";", "؟")
+
+
+class First:
+    """Takes what the matcher understands for sure. `language` is that of the people; None is that of the task."""
+
+    def __init__(self, agent: Agent, language: str | None = None, tally: Tally | None = None) -> None:
+        self.agent, self.language, self.tally = agent, language, tally or Tally()
+        self.took = False
+
+    @property
+    def name(self) -> str:
+        """The name in records."""
+        return f"hassil, then {self.agent.name}"
+
+    @property
+    def told(self) -> Callable[[str], None] | None:
+        """Who hears the other agent's message as it is written, if that can be heard."""
+        told: Callable[[str], None] | None = getattr(self.agent, "told", None)
+        return told
+
+    @told.setter
+    def told(self, told: Callable[[str], None] | None) -> None:
+        if hasattr(self.agent, "told"):
+            self.agent.told = told
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The matcher's calls and then its "Done.", or what the other agent says."""
+        begun = time.perf_counter()
+        if episode.messages[-1]["role"] == "user":
+            calls = taken(episode, self.language or episode.blueprint.language)
+            self.took = bool(calls)
+            self.tally.asked += 1
+            self.tally.first.append(time.perf_counter() - begun)
+            if calls:
+                self.tally.took.append(episode.blueprint.id)
+                return [Reply(writer_of(episode).act(calls))]
+        elif self.took and not episode.steps[-1].failed:
+            return [Reply(writer_of(episode).say("Done."))]
+        self.took = False
+        try:
+            return await replies_from(self.agent, episode, n)
+        finally:
+            self.tally.other.append(time.perf_counter() - begun)
+
+
+def first(agents: Callable[[], Agent], language: str | None = None, tally: Tally | None = None) -> Callable[[], First]:
+    """A factory of agents that ask the matcher first."""
+    return lambda: First(agents(), language, tally)
+
+
+def _before(agents: Callable[[], Agent], tally: Tally) -> Callable[[], First]:
+    from homerl.envs.homeenv.agents.hassil_agent import HomeAssistant
+
+    HomeAssistant()  # which may lack its package
+    return first(agents, tally=tally)
+
+
+FIRST = FirstAgent("hassil", "homeenv", _before)
+
+
+def taken(episode: Episode, language: str) -> list[Call]:
+    """The calls of the last sentence if it is the matcher's to take; none if it is the other agent's."""
+    said, before = episode.messages[-1]["content"], [one for one in episode.messages if one["role"] == "assistant"]
+    if before and str(before[-1].get("content") or "").rstrip().endswith(QUESTION):
+        return []
+    return sure(situation_of(episode).home, said, language, placed=not before)
+
+
+def sure(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+    """The calls that a sentence means for sure. `placed` says whether it may be about where the person speaks."""
+    from homerl.envs.homeenv.agents.hassil_agent import meant  # its package comes with an extra
+
+    calls = meant(home, said, language, placed)
+    return calls if calls and not _may_mean_another(home, calls, said) and _allowed(home, calls) else []
+
+
+def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:
+    """Whether one device is called by a word that ends what another of its kind is called, and the place does not tell."""
+    if len(dids := {call.did for call in calls}) > 1:
+        return False
+    device, heard = home.plan.by_did[dids.pop()], normalized(said)
+    if device.room == home.plan.here or any(normalized(room) in heard for room in rooms_of(home, device)):
+        return False
+    own = {name for name in map(normalized, called_in_full(home, device)) if name in heard}
+    others = [one for one in home.plan.devices if one.did != device.did and one.spec.category == device.spec.category]
+    names = [normalized(name) for one in others for name in called_in_full(home, one)]
+    return bool(own) and all(any(name.endswith(f" {one}") for name in names) for one in own)
+
+
+def _allowed(home: Home, calls: Sequence[Call]) -> bool:
+    """Whether the home takes all of these calls."""
+    twin = home.fork()
+    try:
+        for call in calls:
+            twin.call(call.did, call.service, call.args)
+    except Refused:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""A home from what a Home Assistant says of it.
+
+Invariants:
+- A listing gives one home, the same bytes each time.
+- Each selected entity is a device of the home, or is noted with the reason why it is not.
+- No secret is in the home, nor where a person is.
+
+What becomes what:
+- An entity gets, of the products of `homeenv/sim/homeassistant/` that fit, the one that loses least, narrowed to what the
+  entity has; else one that is made from its attributes and from the forms of its services. Its name is the entity's, without
+  the name of its area. The type of a room is guessed from the area's name, in several languages.
+- A device that is out of reach has the state `unavailable`, or `available: false` if its state is a number or a date. A
+  missing value is `unknown` or null.
+- What a lamp can do follows from its colour modes. A lamp that has whites only takes no colour, and the whites of RGBW lamps
+  cannot be set. A brightness, colour temperature or transition beyond a lamp's range becomes the nearest value within it, as
+  there. Any other number out of range is refused.
+- A thermostat is switched on in the mode that Home Assistant would choose. An alarm panel asks for a code where the real one
+  does, and here takes any. A helper with a date and a time is set as a whole.
+- Units are those that the entity shows, else those of its home. If nothing tells the home's units, temperatures are in the
+  unit of its thermometers if these agree, else in celsius; the report says so.
+- An automation is left out if one of its keys is not understood (such as `not_from`) or would mean something else here. Its
+  conditions are checked when a trigger fires.
+- `origin` of the file keeps what else Home Assistant's own agents are told (aliases, floors, the time zone) and, for the
+  guard of a served agent alone, all automations. Tasks and prompts have nothing of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple
+
+from homerl.envs.assistant.automations.lengths import length
+from homerl.envs.assistant.automations.reading import add_automations
+from homerl.envs.assistant.listing.exposure import selected
+from homerl.envs.assistant.listing.forms import Forms
+from homerl.envs.assistant.listing.generic import Note
+from homerl.envs.assistant.listing.listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, Entity, Listing
+from homerl.envs.assistant.listing.products import Product, bare_product, generic_product, product_of
+from homerl.envs.assistant.listing.rooms import names_of, room_id, rooms_of, storeys_of
+from homerl.envs.assistant.listing.tidying import tidied
+from homerl.envs.assistant.listing.times import local_clock
+from homerl.envs.assistant.listing.translation import first_values, readings_of
+from homerl.envs.assistant.listing.units import temperature_unit, with_units
+from homerl.envs.assistant.privacy import stripped
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import MILD
+from homerl.envs.homeenv.sim.plan.origin import Link, Origin
+from homerl.envs.homeenv.sim.values.audit import Refused
+
+SYSTEM = "homeassistant"
+AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
+TRIED = 60  # seconds for which each device is tried
+ELSEWHERE = 1767225600  # the clock of a home that tells no time: the beginning of 2026
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A home, the listing that it was made from (without what is private), and what was not understood."""
+
+    home: Home
+    listing: Listing
+    notes: tuple[Note, ...]
+
+
+def import_home(listing: Listing, everything: bool = False) -> Imported:
+    """The home of a listing: of the entities exposed to Assist, or of every one. Raises `InputError` if there are none."""
+    listing, notes = tidied(listing)
+    chosen = selected(listing, everything)
+    if not chosen:
+        remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
+        raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
+    listing = stripped(listing, [entity.entity_id for entity in chosen])
+    measuring_in, unsaid = with_units(listing)
+    notes += unsaid
+    entities = selected(measuring_in, everything=True)
+    rooms = rooms_of(listing)
+    names = names_of(entities, {area.area_id: area for area in listing.areas})
+    measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
+    devices: list[Device] = []
+    links: dict[str, Link] = {}
+    state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
+    by_area = {area.area_id: room for area, room in zip(listing.areas, rooms)}
+    elsewhere = Room(HOME, HOME, HOME)
+    if any(entity.area_id not in by_area for entity in entities):
+        rooms = (*rooms, elsewhere)
+    for entity in entities:
+        place = Place(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
+            entity = entity.model_copy(update={"lasts": length(text)})
+        made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
+        devices.append(made.device)
+        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, made.values
+        notes += made.notes
+    state |= {room.id: _air(room, listing, entities) for room in rooms}
+    aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
+    origin = Origin(
+        system=SYSTEM,
+        version=listing.version,
+        zone=_zone(listing, notes),
+        devices=_telling(links),
+        rooms=aliases,
+        storeys=storeys_of(listing),
+    )
+    home = Home.build(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
+    notes += add_automations(home, listing)
+    return Imported(home, listing, tuple(notes))
+
+
+class Place(NamedTuple):
+    """What a device is called, and where it is."""
+
+    name: str
+    room: Room
+
+
+class Made(NamedTuple):
+    """The device of an entity, with its names there, its values, and what was not understood."""
+
+    device: Device
+    link: Link
+    values: dict[str, Any]
+    notes: list[Note]
+
+
+def _made(entity: Entity, place: Place, forms: Forms, measures: bool) -> Made:
+    """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
+    failed: list[Note] = []
+    for make in (product_of, generic_product):
+        try:
+            made = _working(entity, place, make(entity, forms, measures))
+        except Exception as error:  # whatever one entity says, the others are imported
+            why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
+            failed.append(Note(entity.entity_id, "product", why))
+        else:
+            return made._replace(notes=[*failed, *made.notes])
+    made = _working(entity, place, bare_product(entity))
+    return made._replace(notes=[*failed, *made.notes])
+
+
+def _working(entity: Entity, place: Place, product: Product) -> Made:
+    """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
+    spec, link, notes = product
+    device = Device(entity.entity_id, place.name, place.room, spec)
+    values = _first_values(device, entity, link, notes)
+    alone = Home.build((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
+    alone.advance(TRIED)
+    return Made(device, link, values, notes)
+
+
+def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
+    return {did: link for did, link in links.items() if link != Link()}
+
+
+def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
+    """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
+    readings = readings_of(device, entity.state, entity.attributes, link)
+    values = device.spec.completed(first_values(device, {path: reading.value for path, reading in readings.items()}))
+    for path, reading in readings.items():
+        if not reading.exact:
+            why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
+            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
+    for path, default in _missing(device.spec, values):
+        values[path] = default
+        if not device.spec.attribute_index[path][1].internal:
+            theirs = link.attributes.get(path, path)
+            now = entity.state if path == "state" else entity.attributes.get(theirs)
+            why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
+            notes.append(Note(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True))
+    return values
+
+
+def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The attributes without a value, with the least one."""
+    for path, (_, attribute) in spec.attribute_index.items():
+        if path not in values:
+            low = attribute.range[0] if attribute.range else 0
+            plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
+            yield (
+                path,
+                None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type),
+            )
+
+
+def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[str, Entity]:
+    """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
+    inside = [entity for entity in entities if entity.area_id == area["area_id"]]
+    found: dict[str, Entity] = {}
+    for quantity, key in AIR.items():
+        chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
+        sensors = [
+            entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"
+        ]
+        others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
+        candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
+        if (entity := next(candidates, None)) is not None:
+            found[quantity] = entity
+    return found
+
+
+def _measured(entity: Entity, quantity: str) -> float | None:
+    """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
+    told = entity.attributes.get(f"current_{quantity}", entity.state)
+    unit = entity.attributes.get("unit_of_measurement") or temperature_unit(entity)
+    try:
+        value = float(told)
+        value = (value - 32) / 1.8 if quantity == "temperature" and unit == "°F" else value
+        checked: float = ROOM_STATE[quantity].check(value)
+    except (TypeError, ValueError, OverflowError, Refused):
+        return None
+    return checked
+
+
+def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
+    """The air of a room: as it is measured there, else mild."""
+    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), None)
+    told = _measuring(area, entities) if area else {}
+    return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
+
+
+def _zone(listing: Listing, notes: list[Note]) -> str | None:
+    """The home's time zone, if it tells one that this machine knows."""
+    name = listing.sources[CONFIG].get("time_zone")
+    known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
+    if not known:
+        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
+    return name if known else None
+
+
+def _clock(listing: Listing, zone: tzinfo) -> int:
+    """The local time at which the newest state was written, in seconds since 1970."""
+    times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
+    return local_clock(max(map(datetime.fromisoformat, times)), zone) if times else ELSEWHERE

@@ -1,0 +1,160 @@
+"""A listing without what is nobody's business: no secret and no place of a person is in a home or in a saved listing.
+
+Invariants: what is kept is listed here by name where it could identify people or devices; a listing that is stripped twice
+is the same as stripped once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from homerl.envs.assistant.automations.refers import known
+from homerl.envs.assistant.automations.text import readable
+from homerl.envs.assistant.listing.listing import (
+    ASSIST,
+    AUTOMATIONS,
+    CONFIG,
+    DEVICES,
+    ENTRIES,
+    EXPOSED,
+    FORMS,
+    HISTORY,
+    REGISTERED,
+    SCRIPTS,
+    SERVICES,
+    STATES,
+    Listing,
+)
+from homerl.envs.homeenv.sim.assist.entities import DEAD
+
+KEPT_OF_CONFIG = ("version", "language", "time_zone", "unit_system")
+KEPT_OF_DEVICES = ("id", "area_id", "name", "name_by_user", "parent_device_id")
+KEPT_OF_ENTRIES = (
+    "entity_id", "aliases", "area_id", "device_id", "entity_category", "hidden_by", "labels", "name", "options", "platform",
+)  # fmt: skip
+KEPT_OF_STATES = ("entity_id", "state", "attributes", "last_updated")
+PLACES = frozenset("latitude longitude location gps gps_accuracy".split())  # attributes of what tells where somebody is
+SECRET = PLACES | frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
+    "access_token token api_key webhook_id password entity_picture entity_picture_local in_zones user_id device_trackers "
+    "persons message description ip ip_address mac mac_address host_name ssid bssid email phone code media_content_id "
+    "source_entity address formatted_address street thoroughfare locality postal_code".split()
+)
+SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of a domain's entities
+KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
+CODES = frozenset("code password pin".split())
+PASSWORD = "password"  # the mode of a text that nobody is to read
+KEPT_OF_OPTIONS = {ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
+PEOPLE = ("person", "device_tracker")
+TEXTS = ("text", "input_text")  # domains of which a mode tells whether the state is a password
+
+
+def stripped(listing: Listing, entities: Collection[str]) -> Listing:
+    """The listing with these entities alone, and of them only what a home needs. The texts of all automations stay."""
+    old, kept = listing.sources, frozenset(entities)
+    entries = {name: _entry(entry) for name, entry in old[ENTRIES].items() if name in kept and entry}
+    needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
+    exposed = old[EXPOSED]["exposed_entities"]
+    domains = {name.partition(".")[0] for name in kept}
+    forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
+    sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
+    refers = known(listing)
+    texts = {name: text and readable(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()}
+    scripts = {
+        name: text and readable(text, forms, CODES, sealed, refers)
+        for name, text in old.get(SCRIPTS, {}).items()
+        if name in kept
+    }
+    return listing.model_copy(
+        update={
+            "sources": old
+            | {
+                CONFIG: _part(old[CONFIG], KEPT_OF_CONFIG),
+                DEVICES: [_part(device, KEPT_OF_DEVICES) for device in old[DEVICES] if device["id"] in needed],
+                REGISTERED: [{"entity_id": name} for name in entries],
+                ENTRIES: entries,
+                EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
+                STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
+                FORMS: forms,
+                AUTOMATIONS: texts,
+                **({SCRIPTS: scripts} if SCRIPTS in old else {}),
+                **({HISTORY: {name: seen for name, seen in old[HISTORY].items() if name in kept}} if HISTORY in old else {}),
+                SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
+            }
+        }
+    )
+
+
+def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A state and attributes as a home may hold them."""
+    domain = entity.partition(".")[0]
+    if domain in PEOPLE and state not in ("home", *DEAD):
+        state = "not_home"  # a zone's name says where the person is
+    if attributes.get("mode") == PASSWORD and state not in DEAD:
+        state = ""
+    if domain == "sensor" and _tells_an_address(entity, state, attributes):
+        state = state if state in DEAD else "unknown"
+        return state, {name: value for name, value in attributes.items() if name in KEPT_OF_PLACES}
+    own = SECRET_OF.get(domain, ())
+    return state, {name: value for name, value in attributes.items() if not is_secret(name) and name not in own}
+
+
+def _tells_an_address(entity: str, state: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a sensor's state says in words where somebody is, as phones tell it. A number beside a place is a reading."""
+    return "geocoded" in entity or (any(_plain(name) in PLACES for name in attributes) and not _is_number(state))
+
+
+def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an entity's state may be a password. A text tells by its mode, which it lacks while nothing is known."""
+    mode = attributes.get("mode")
+    return mode == PASSWORD or (mode is None and entity.partition(".")[0] in TEXTS)
+
+
+def is_secret(attribute: str) -> bool:
+    """Whether nobody is to know an attribute of this name, however it is written: `Postal Code` is `postal_code`."""
+    return _plain(attribute) in SECRET
+
+
+def _plain(attribute: str) -> str:
+    return attribute.casefold().replace(" ", "_")
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).removeprefix("-").isdecimal()
+
+
+def _domain(row: Mapping[str, Any]) -> str:
+    return str(row["entity_id"]).partition(".")[0]
+
+
+def _state(row: Mapping[str, Any]) -> dict[str, Any]:
+    state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
+    return _part(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes}
+
+
+def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of the registry, and of its options only what a home reads."""
+    options = row.get("options") or {}
+    kept = {key: _part(options[key], names) for key, names in KEPT_OF_OPTIONS.items() if options.get(key)}
+    return _part(row, KEPT_OF_ENTRIES) | ({"options": kept} if "options" in row else {})
+
+
+def _automations(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """The texts of all automations: what is done with an entity may set off one that nobody exposes."""
+    told = {row["entity_id"] for row in sources[STATES] if row["entity_id"].startswith("automation.")}
+    return {**dict.fromkeys(sorted(told)), **sources.get(AUTOMATIONS, {})}
+
+
+def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:
+    """The devices with those that they are parts of."""
+    above = {row["id"]: row.get("parent_device_id") for row in rows}
+    needed: set[str] = set()
+    for device in devices:
+        while device is not None and device not in needed:
+            needed.add(device)
+            device = above.get(device)
+    return needed
+
+
+def _part(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: row[name] for name in names if name in row}

@@ -1,0 +1,99 @@
+"""Modules that plug-ins of November 2026 import by the names that they had then. They are found for one release more.
+
+A plug-in that says `from envs.world import StepFacts` or `from homerl.terminal.commands import Command` goes on, with a
+DeprecationWarning that tells the name of today.
+
+Invariants:
+- An object has one identity: an old name gives the object of today.
+- A package `envs` or `rewards` of somebody else stays theirs.
+- Nothing of homerl is imported here before an old name is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
+TOPS = ("envs", "rewards")
+OWN_OF_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")  # no plug-ins, then and now
+# The longest that fits counts. An empty name stands for a package that only held others.
+NEW_NAMES = {
+    "envs": "homerl.envs",
+    **{
+        f"envs.{name}": f"homerl.envs.core.{name}"
+        for name in ("documents", "messages", "model", "plugins", "spaces", "world")
+    },
+    "envs.homeenv": "homerl.envs.homeenv.sim",
+    "envs.homemaker": "homerl.envs.homeenv.maker",
+    "envs.simuhome": "homerl.envs.simuhome.sim",
+    "envs.personalhome": "homerl.envs.personalhome.sim",
+    "rewards": "homerl.rewards",
+    "homerl.agents": "homerl.models.policy",
+    "homerl.language": "homerl.play.words",
+    "homerl.llm": "homerl.models.endpoint",
+    "homerl.terminal": "homerl.host.terminal",
+    "homerl.users": "homerl.worlds.users",
+    "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
+    "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
+    "homerl.train.rollout": "homerl.train.data.rollout",
+}
+
+
+class OldModule(ModuleType):
+    """A module under its old name: what is asked of it, the module of today answers."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        today = importlib.import_module(new_name(self.__name__) or "")
+        warnings.warn(f"{self.__name__} is {today.__name__} now", DeprecationWarning, stacklevel=2)
+        return getattr(today, name)
+
+
+class OldNames(MetaPathFinder, Loader):
+    """Finds modules by old names."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec of an old name; None for any other."""
+        top, _, rest = fullname.partition(".")
+        if top in TOPS and not (isinstance(sys.modules.get(top), OldModule) if rest else _is_ours(top)):
+            return None
+        return ModuleSpec(fullname, self, is_package=True) if new_name(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """An empty module."""
+        return OldModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module of today is imported when something is asked of it."""
+
+
+def new_name(old: str) -> str | None:
+    """The module of today that an old name means; None if it is no old name."""
+    parts = old.split(".")
+    if parts[:2] == ["homerl", "worlds"] and (len(parts) == 2 or parts[2] in (*OWN_OF_WORLDS, "users")):
+        return None
+    for length in range(len(parts), 0, -1):
+        if today := NEW_NAMES.get(".".join(parts[:length])):
+            return ".".join([today, *parts[length:]])
+    return None
+
+
+def _is_ours(top: str) -> bool:
+    """Whether nobody else has a package of this name. In a checkout the folder itself may be on the path."""
+    spec = PathFinder.find_spec(top)
+    return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == HERE / top / "__init__.py")
+
+
+def install() -> None:
+    """Let old names be found."""
+    if not any(isinstance(finder, OldNames) for finder in sys.meta_path):
+        sys.meta_path.insert(0, OldNames())

@@ -1,0 +1,186 @@
+"""Plug-ins: the files of a package that are used because they are there, such as rewards, credit modes and toolsets.
+
+Invariants:
+- Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
+- A plug-in has the name of its file.
+- The environment variable HOMERL_<KIND> adds folders to the package, and HOMERL_PLUGINS adds folders of such folders, as a
+  run has one. They are separated as in PATH.
+- A file whose name begins with an underscore is a helper, and no plug-in.
+- A world is a folder: its plug-in is the folder's `adapter.py`, and a folder without one is no plug-in.
+- A file that cannot be used is refused by its path when the package is read, so before any work is done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import shlex
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from homerl.envs.core import old_names
+from homerl.envs.core.documents import InputError
+
+# languages are data, no modules
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "losses", "engines", "metrics", "languages", "commands")
+OF_RUNS = tuple(kind for kind in KINDS if kind != "commands")  # a command is no part of a run
+ALL = "HOMERL_PLUGINS"  # names folders that hold one folder for each kind, such as that of a run
+VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
+
+ABSENT = object()
+
+old_names.install()
+
+
+def added_folders(kind: str) -> list[str]:
+    """The folders that the environment adds to the plug-ins of a kind: the named ones, and that of this kind in ALL."""
+    named, several = (
+        [Path(name) for name in os.environ.get(key, "").split(os.pathsep) if name] for key in (VARIABLES[kind], ALL)
+    )
+    held = (folder / kind for folder in several if (folder / kind).is_dir())
+    return [str(folder.resolve()) for folder in (*named, *held)]
+
+
+def refuse_unloaded(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
+    """Raise `InputError` if a folder of plug-ins, which has one folder for each kind, holds some that are not loaded.
+
+    They are Python, so nothing of a folder that a person only named is run unasked.
+    """
+    for kind in kinds:
+        have = {path.name for added in added_folders(kind) for path in Path(added).iterdir()}
+        if missing := sorted({path.name for path in (folder / kind).glob("[!_]*")} - have):
+            what = f"plug-ins were used here that are not loaded ({', '.join(missing)})"
+            remedy = f"they are Python: if you trust them, type {ALL}={shlex.quote(str(folder))} before the command"
+            raise InputError(what, str(folder / kind), remedy)
+
+
+def folder_variables() -> dict[str, str]:
+    """The environment variables that add folders, with absolute paths, for a process in another folder."""
+    return {VARIABLES[kind]: os.pathsep.join(folders) for kind in VARIABLES if (folders := added_folders(kind))}
+
+
+def discover(
+    package: ModuleType, attribute: str, kind: type, parts: Collection[str] = (), inside: str | None = None
+) -> dict[str, Any]:
+    """The plug-ins of a package by name: the package's own, then those of each added folder.
+
+    Each file defines `attribute`, an instance of `kind`. `parts` are files in the package's own folder that are no
+    plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute. Raises
+    `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and for a
+    plug-in with a `name` that is not its file's.
+    """
+    plugins: dict[str, Any] = {}
+    for file, path in _files(package, parts, inside).items():
+        module = f"{package.__name__}.{file}"
+        plugin = _defined(_import(f"{module}.{inside}" if path.stem == inside else module, path), attribute, kind, path)
+        if (name := getattr(plugin, "name", file)) != file:
+            raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
+        plugins[file] = plugin
+    return plugins
+
+
+def late(module: str, name: str) -> Any:
+    """A member of a class that is `name` of a module, which is imported when the member is first asked for.
+
+    A function is called without the object. `name` may be that of a member: `Situation.begin`.
+    """
+    return _Late(module, name)
+
+
+@dataclass(frozen=True)
+class _Late:
+    module: str
+    name: str
+
+    def __get__(self, owner: object, kind: type) -> Any:
+        if owner is None:  # the class itself is asked, as `ABCMeta` does while it makes it
+            return self
+        return attrgetter(self.name)(importlib.import_module(self.module))
+
+
+def in_order(plugins: Mapping[str, Any]) -> dict[str, Any]:
+    """Plug-ins by name, sorted by their `order`, then by name."""
+    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def folders_with(package: ModuleType, part: str) -> Iterator[str]:
+    """The modules named `part` in the folders of a package: of `homerl.envs` and `commands`, those that hold commands."""
+    for folder in package.__path__:
+        for path in sorted(Path(folder).glob(f"*/{part}*")):
+            if path.name == f"{part}.py" or (path.name == part and path.is_dir()):
+                yield f"{package.__name__}.{path.parent.name}.{part}"
+
+
+def _files(package: ModuleType, parts: Collection[str], inside: str | None) -> dict[str, Path]:
+    """The path of each file that must define a plug-in, by its name."""
+    own, *added = dict.fromkeys(Path(folder).resolve() for folder in package.__path__)
+    names = dict(_folders(own, inside) if inside else _modules(own))
+    for folder in added:
+        if not folder.is_dir():
+            raise InputError("there is no such folder", str(folder), f"correct {_variable_of(package)}")
+        # A folder of plug-ins of November 2026 has no file `inside`; there, the package itself defines the attribute.
+        for name, path in {**dict(_modules(folder)), **dict(_folders(folder, inside) if inside else ())}.items():
+            if name in names:
+                raise InputError(f"there is a '{name}' already: {names[name]}", str(path), "give the file another name")
+            if not name.isidentifier():
+                raise InputError(f"'{name}' is no name for a plug-in", str(path), "use letters, digits and underscores")
+            names[name] = path
+    return {name: path for name, path in names.items() if name not in parts}
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
+    for module in pkgutil.iter_modules([str(folder)]):
+        if not module.name.startswith("_"):
+            yield module.name, folder / (f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py")
+
+
+def _folders(folder: Path, inside: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.glob(f"[!_.]*/{inside}.py")):
+        yield path.parent.name, path
+
+
+def _variable_of(package: ModuleType) -> str:
+    kind = package.__name__.rpartition(".")[2]
+    return VARIABLES["worlds" if kind == "envs" else kind]
+
+
+def _import(module: str, path: Path) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        message = f"the file cannot be imported: {type(error).__name__}: {error}"
+        raise InputError(message, _place(error, path), "correct the file, or move it away") from error
+
+
+def _place(error: Exception, path: Path) -> str:
+    """The file and the line of an error: the innermost that is in the plug-in's folder."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == path.parent]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(path)
+
+
+def _defined(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
+    """The plug-in of a module, which must be complete."""
+    if not hasattr(module, attribute):
+        remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"
+        raise InputError(f"the file defines no {attribute}", str(path), remedy)
+    plugin = getattr(module, attribute)
+    if isinstance(plugin, type) and issubclass(plugin, kind):
+        raise InputError(f"{attribute} is a class", str(path), f"write `{attribute} = {plugin.__name__}()`")
+    if not isinstance(plugin, kind):
+        raise InputError(f"{attribute} is a {type(plugin).__name__}", str(path), f"it must be a {kind.__name__}")
+    for base in kind.__mro__:
+        for name in inspect.get_annotations(base):
+            if inspect.getattr_static(plugin, name, ABSENT) is ABSENT:  # computes no property
+                raise InputError(f"{attribute} lacks `{name}`", str(path), f"see {kind.__module__}.{kind.__name__}")
+    return plugin

@@ -1,0 +1,109 @@
+"""The world HomeEnv (HomeFlow 3.2, 3.3): homes with devices, automations and weather, and users who make requests in
+words.
+
+Invariant: importing this module loads nothing heavy; each part is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from homerl.envs.core.plugins import late
+from homerl.play.loop import Oracle
+from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
+from homerl.worlds.visits import Visits
+
+
+class HomeEnvWorld(WorldAdapter):
+    """The world of HomeFlow and SMH-Bench. It is the default world: blueprints that name no world belong to it."""
+
+    name = "homeenv"
+    is_default = True
+    users = ("scripted", "llm")
+    taxonomy = "SMH-Bench"
+
+    blueprint = late("homerl.envs.homeenv.tasks.blueprint", "Blueprint")
+    recipe = late("homerl.envs.homeenv.tasks.author", "BlueprintRecipe")
+    make_blueprint = late("homerl.envs.homeenv.tasks.author", "make_blueprint")
+    begin = late("homerl.envs.homeenv.tasks.situation", "HomeSituation.begin")
+
+    @property
+    def tell(self) -> Callable[..., Any]:
+        """Tells wishes other than at once, see `blueprints.behaviours`."""
+        from homerl.envs.homeenv.tasks.behaviours import with_behaviours
+        from homerl.play.words.splits import Voice
+
+        def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
+            return with_behaviours(blueprint, behaviours, getattr(recipe, "voice", None) or Voice(blueprint.language))
+
+        return tell
+
+    def language_of(self, recipe: Mapping[str, Any]) -> str:
+        """The language of the recipe's homes."""
+        language: str = recipe.get("home", {}).get("language", "en")
+        return language
+
+    def out_of_reach(self, recipe: Any) -> Iterable[str]:
+        """The products of the recipe's homes that no tool of its toolset reaches."""
+        from homerl.envs.homeenv.maker.make import products_of
+        from homerl.envs.homeenv.sim.toolsets import TOOLSETS
+
+        beyond = TOOLSETS[recipe.toolset].beyond
+        return (spec.name for spec in products_of(recipe.home) if beyond(spec)) if beyond else ()
+
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
+        """The number of devices in the blueprint's home."""
+        return len(blueprint["home"]["devices"])
+
+    def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
+        """Each goal of the blueprint in words."""
+        from homerl.envs.homeenv.tasks.goals import describe_goals
+
+        return (text for intent in blueprint["intents"] for text in describe_goals(intent))
+
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
+        """The scripted expert, see `agents.expert`."""
+        from homerl.envs.homeenv.agents.expert import Expert
+
+        return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
+
+    baselines = late("homerl.envs.homeenv.agents.roster", "BASELINES")
+
+    @property
+    def visits(self) -> Visits:
+        """Homes in which a person talks with an agent, see `visits`."""
+        from homerl.envs.homeenv.visits.host import HomeVisits
+
+        return HomeVisits()
+
+    persona = late("homerl.envs.homeenv.tasks.persona", "HomePersona")
+    paraphraser = late("homerl.envs.homeenv.tasks.paraphrase", "HomeParaphraser")
+    llm_author = late("homerl.envs.homeenv.tasks.llm_author", "author_blueprint")
+    role_play = late("homerl.envs.homeenv.tasks.roleplay", "role_play")
+
+    @property
+    def suites(self) -> Mapping[str, Suite]:
+        """SmartHome-Bench and SMH-Bench, see `bench.suites`; and a person's own homes, see `bench.own_home`."""
+        from homerl.envs.homeenv.bench.own_home import OWN_HOME
+        from homerl.envs.homeenv.bench.suites import SUITES
+
+        return {**SUITES, OWN_HOME.name: OWN_HOME}
+
+    dimensions = late("homerl.envs.homeenv.bench.failures", "DIMENSIONS")
+    failure_of = late("homerl.envs.homeenv.bench.failures", "failure_of")
+    cases = late("homerl.envs.homeenv.bench.cases", "cases")
+    false_claims = late("homerl.envs.homeenv.bench.cases", "false_claims")
+    holds_with = late("homerl.envs.homeenv.bench.cases", "holds_with")
+    card = late("homerl.envs.homeenv.card", "card")
+
+    def formats(self) -> Mapping[str, FileFormat]:
+        """Blueprint, home and device files."""
+        from homerl.envs.homeenv.formats import FORMATS
+
+        return FORMATS
+
+    episode_page = late("homerl.envs.homeenv.pages.episode", "render_page")
+
+
+WORLD = HomeEnvWorld()

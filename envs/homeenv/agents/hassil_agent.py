@@ -1,0 +1,114 @@
+"""A baseline in actual use: Home Assistant's sentence matcher.
+
+`hassil` matches the request against the sentences of `home-assistant-intents`. What the recognised intent does is that of
+`envs/homeenv/sim/assist`, whose tools do the same. Like Home Assistant, it has no dialogue, memory or conditions.
+
+Invariant: a sentence that is not recognised, or that means nothing in the home, makes no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import Message
+from homerl.envs.homeenv.agents.baselines import Baseline
+from homerl.envs.homeenv.agents.writers import writer_of
+from homerl.envs.homeenv.sim.assist.entities import Entity, Step, areas, entities, storeys
+from homerl.envs.homeenv.sim.assist.intents import Failed, read_slots, steps, targets
+from homerl.envs.homeenv.sim.assist.table import table
+from homerl.envs.homeenv.sim.devices.interface import Argument
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.tasks.blueprint import Call
+from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.play.episode import Episode
+
+try:
+    from hassil import Intents, recognize_best
+    from hassil.intents import TextSlotList
+    from home_assistant_intents import get_intents
+except ModuleNotFoundError as missing:
+    what = f"the package {missing.name} is not installed"
+    raise InputError(what, where="hassil", remedy="pip install 'homerl[serve]'") from None
+
+
+class HomeAssistant(Baseline):
+    """Recognises one sentence and makes the calls that it means."""
+
+    name = "hassil"
+
+    def answer(self, episode: Episode, said: str) -> Message:
+        """The calls that the sentence means, or an apology if it was not recognised."""
+        calls = meant(situation_of(episode).home, said, episode.blueprint.language)
+        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
+
+
+def meant(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+    """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
+    intents, defaults = sentences(language)
+    near = _area_of_speaker(home) if placed else None
+    context = {"area": near} if near else {}
+    known = {**defaults, **slot_lists(home)}
+    result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
+    tool = result and tools().get(result.intent.name)
+    if not result or not tool:
+        return []
+    try:
+        slots = read_slots(tool, {name: slot.value for name, slot in result.entities.items()})
+        found = targets(home, tool, slots).entities
+        return [_call(entity, step) for entity in found for step in steps(home, tool, entity, slots.values)]
+    except (Failed, Refused):
+        return []
+
+
+def slot_lists(home: Home) -> dict[str, TextSlotList]:
+    """The names of the home for hassil, each with an id. A name that two entities share stands for both."""
+    named = [(name, name, {"domain": entity.domain}) for entity in entities(home.plan) for name in _said(entity)]
+    return {
+        "name": TextSlotList.from_tuples(named, name="name"),
+        "area": TextSlotList.from_tuples([(n, a.room.id) for a in areas(home.plan) for n in a.names], name="area"),
+        "floor": TextSlotList.from_tuples(
+            [(name, floor.id) for floor in storeys(home.plan) for name in (floor.name, *floor.aliases)], name="floor"
+        ),
+    }
+
+
+def _said(entity: Entity) -> Iterator[str]:
+    yield from (name for name in entity.names if any(map(str.isalnum, name)))
+
+
+def _area_of_speaker(home: Home) -> str | None:
+    """The area where the person speaks."""
+    return next((area.room.id for area in areas(home.plan) if area.room == home.plan.here), None)
+
+
+def _call(entity: Entity, step: Step) -> Call:
+    arguments = entity.device.spec.service_index[step.service].service.arguments
+    args = (*step.args, *_by_position(arguments, step))
+    return Call.model_construct(did=entity.device.did, service=step.service, args=args)  # checked, a colour is of floats
+
+
+def _by_position(arguments: Sequence[Argument], step: Step) -> Iterator[Any]:
+    """The named arguments of a step in the order of the service's, None for those between them."""
+    last = max((i for i, argument in enumerate(arguments) if argument.name in step.kwargs), default=-1)
+    yield from (step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1])
+
+
+@lru_cache
+def tools() -> dict[str, str]:
+    """The tool of each intent."""
+    return {tool.rpartition("__")[2]: tool for tool in table().tools}
+
+
+@lru_cache
+def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
+    """Home Assistant's sentences in a language, and their slot lists. Raises `InputError` for a language without any."""
+    known = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW"}.get(language, language)
+    data = get_intents(known) or get_intents(language.partition("-")[0])
+    if data is None:
+        raise InputError(f"Home Assistant has no sentences in '{language}'", "hassil", "serve the model alone")
+    intents = Intents.from_dict(data)
+    return intents, dict(intents.slot_lists)

@@ -1,0 +1,160 @@
+"""The four checks that every instance must pass before it enters a suite.
+
+1. The reference solution succeeds, in both settings. 2. An agent that does nothing fails. 3. A nearly right solution fails.
+4. The reference solution with an additional change fails. Each check plays the instance through the loop that also scores
+agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from homerl.envs.core.messages import Message
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.agents.writers import writer_of
+from homerl.envs.homeenv.bench.instance import Instance, Setting
+from homerl.envs.homeenv.tasks.actions import actions
+from homerl.envs.homeenv.tasks.blueprint import Call
+from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.play.episode import Episode
+from homerl.play.loop import Oracle, play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Trajectory
+from homerl.play.words.answers import Answer
+from homerl.worlds.registry import begin
+
+SETTINGS: tuple[Setting, ...] = ("eia", "dr")
+STRAYS = 20  # changes that are tried until the toolset can make one
+
+
+class Scripted:
+    """An agent whose messages are a function of the episode."""
+
+    name = "scripted"
+
+    def __init__(self, answer: Callable[[Episode], Message]) -> None:
+        self.answer = answer
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The one message of the function."""
+        return [Reply(self.answer(episode))]
+
+
+def first_flaw(instance: Instance) -> str | None:
+    """The first reason why an instance is not valid, or None."""
+    return next(flaws(instance), None)
+
+
+def flaws(instance: Instance) -> Iterator[str]:
+    """All reasons why an instance is not valid."""
+    for setting in SETTINGS:
+        reference = play_once(instance, setting, Expert())
+        if not (reference.success and reference.valid):
+            yield f"the reference fails ({setting})"
+    if play_once(instance, "eia", Scripted(nothing)).success:
+        yield "doing nothing succeeds"
+    if any(play_once(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
+        yield "a near miss succeeds"
+    if side_effect_succeeds(instance):
+        yield "changing something else succeeds"
+
+
+def play_once(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
+    """The trajectory of an agent that plays the instance with a scripted user."""
+    episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
+    return asyncio.run(play(episode, agent, ScriptedUser()))
+
+
+def nothing(episode: Episode) -> Message:
+    """The agent that does nothing: it always says that all is done."""
+    return writer_of(episode).say("Done.")
+
+
+def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
+    """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
+    (intent,) = instance.blueprint.intents[-1:]
+    rng = random.Random(instance.id)
+    calls = list(intent.automation.actions if intent.automation else intent.plan)
+    if calls:
+        yield once(lambda episode: writer_of(episode).act(other_device(calls, episode, rng)))
+    if calls and (changed := other_value(calls, rng)):
+        yield once(lambda episode: writer_of(episode).act(changed))
+    if len({call.did for call in calls}) > 1:
+        rest = [call for call in calls if call.did != calls[-1].did]
+        yield once(lambda episode: writer_of(episode).act(rest))
+    if intent.automation or intent.clarify:
+        yield once(lambda episode: writer_of(episode).act(calls))
+    if (answer := intent.answer) is not None:
+        yield lambda episode: writer_of(episode).say(other_answer(answer))
+
+
+def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
+    """An agent that acts in its first message, and afterwards says that all is done."""
+    return lambda episode: nothing(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
+
+
+def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
+    """The same calls on a device that the blueprint does not concern, of the same product if possible."""
+    concerned = situation_of(episode).blueprint.devices | {call.did for call in calls}
+    device = situation_of(episode).home.plan.by_did[calls[-1].did]
+    others = [d for d in situation_of(episode).home.plan.devices if d.did not in concerned]
+    alike = [d for d in others if d.spec.spid == device.spec.spid] or others
+    return [call.model_copy(update={"did": rng.choice(alike).did if alike else "0"}) for call in calls]
+
+
+def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
+    """The same calls with a slightly different number in the last one; None if that has no number."""
+    *first, last = calls
+    value = last.args[-1] if last.args else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return [*first, last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})]
+
+
+def other_answer(expected: Answer) -> str:
+    """A wrong answer of the expected type."""
+    match expected.type:
+        case "number":
+            number: Any = expected.value
+            return str(number + 1 + expected.tolerance)
+        case "boolean":
+            return "No." if expected.value else "Yes."
+        case _:
+            return ", ".join(expected.distractors) or "I do not know."
+
+
+def side_effect_succeeds(instance: Instance) -> bool:
+    """Whether an expert succeeds that first changes a device which the blueprint does not concern.
+
+    A toolset may lack a tool for a change, so others are tried until one is made.
+    """
+    for plan in islice(_unconcerned(instance), STRAYS):
+        played = play_once(instance, "eia", Meddler(plan))
+        if played.steps[0].facts.changed:
+            return played.success
+    return False
+
+
+def _unconcerned(instance: Instance) -> Iterator[tuple[Call, ...]]:
+    """Changes of devices that the blueprint does not concern, in random order."""
+    found = actions(situation_of(begin(instance.blueprint)).home, random.Random(instance.id))
+    return (action.plan for action in found if action.device.did not in instance.blueprint.devices)
+
+
+class Meddler(Expert):
+    """An expert that makes the calls `first` before it follows the plan."""
+
+    def __init__(self, first: Sequence[Call]) -> None:
+        super().__init__()
+        self.first = first
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The calls `first` in the first message, then the expert's."""
+        if not any(message.get("tool_calls") for message in episode.messages):
+            return [Reply(writer_of(episode).act(self.first))]
+        return await super().consult(episode, n)

@@ -1,0 +1,23 @@
+"""`homerl check-home`: a home file, checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.terminal.commands import Command
+from homerl.host.terminal.console import console, counted
+
+
+def check_home(file: Annotated[Path, typer.Argument(help="a home file")]) -> None:
+    """Check a home file and summarise it."""
+    from homerl.envs.homeenv.sim.home_file import load_home
+
+    home = load_home(file)
+    held = f"{counted(len(home.plan.rooms), 'room')}, {counted(len(home.plan.devices), 'device')}"
+    console.print(f"{file}: {held}, state {home.state_key()}")
+
+
+COMMAND = Command("check-home", "data", check_home, "homerl check-home home.json")

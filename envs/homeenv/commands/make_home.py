@@ -1,0 +1,65 @@
+"""`homerl make-home`: a home file, made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.commands._range import range_of
+from homerl.host.terminal.commands import Command, Seed
+from homerl.host.terminal.console import console, counted, one_of
+from homerl.worlds.contract import Services
+
+if TYPE_CHECKING:
+    from homerl.envs.homeenv.maker.make import HomeRecipe
+
+
+def make_home(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="the home file")] = Path("home.json"),
+    seed: Seed = 0,
+    devices: Annotated[str | None, typer.Option(help="number of devices, as LOW-HIGH; default: 2-6")] = None,
+    scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
+    catalogue: Annotated[
+        list[str] | None,
+        typer.Option(help="a file or folder of your devices, each of which the home then has; may be repeated"),
+    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="a recipe, one of whose homes is made, in place of --devices")] = None,
+) -> None:
+    """Make a home and write it as JSON."""
+    from homerl.envs.homeenv.maker.make import make_home as made
+    from homerl.envs.homeenv.sim.devices.spec import own_products
+    from homerl.envs.homeenv.sim.home_file import save_home
+
+    kind = _kind_of_homes(devices, scale, recipe, context.obj)
+    if catalogue and kind.files:
+        raise InputError("the recipe's homes are files, which have their devices", "--catalogue", "leave it out")
+    sure = own_products(catalogue or ())
+    added = tuple(name for name in catalogue or () if name not in kind.catalogue)
+    holds = dict.fromkeys((*kind.holds, *(spec.spid for spec in sure)))
+    home = made(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added), "holds": tuple(holds)}))
+    save_home(home, out)
+    console.print(f"{out}: {counted(len(home.plan.rooms), 'room')}, {counted(len(home.plan.devices), 'device')}")
+    held = {device.spec.spid: f"{device.did} in the {device.room.name}" for device in home.plan.devices}
+    for spec in sure:
+        console.print(f"  {spec.name}: {held.get(spec.spid, 'no place in this home')}")
+
+
+def _kind_of_homes(devices: str | None, scale: str | None, recipe: str | None, services: Services) -> HomeRecipe:
+    """The recipe of homes that the options of `make-home` describe."""
+    from homerl.envs.homeenv.diversity import blueprint_recipe
+    from homerl.envs.homeenv.maker.make import SCALES, HomeRecipe
+
+    if recipe and (devices or scale):
+        raise InputError("the recipe says how large its homes are", "--recipe", "leave out --devices and --scale")
+    if recipe:
+        return blueprint_recipe(services.load_recipe(recipe, ()), recipe).home
+    if scale:
+        one_of("--scale", scale, SCALES)
+    return HomeRecipe(scale=scale) if scale else HomeRecipe(devices=range_of(devices or "2-6"))
+
+
+COMMAND = Command("make-home", "data", make_home, "homerl make-home --devices 20-40 --seed 7 --out home.json")

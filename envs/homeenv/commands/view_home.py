@@ -1,0 +1,28 @@
+"""`homerl view home`: homes as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.pages.templates import page_of
+from homerl.host.terminal.commands import Command, OutPage
+from homerl.host.terminal.console import console, counted
+
+
+def view_home(
+    files: Annotated[list[Path], typer.Argument(help="home files")],
+    out: OutPage = None,
+) -> None:
+    """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
+    from homerl.envs.homeenv.pages.home import write_homes
+
+    page = page_of(files[0], out)
+    for view in write_homes(files, page):
+        held = f"{counted(len(view.rooms), 'room')}, {counted(len(view.home.plan.devices), 'device')}"
+        console.print(f"{page}: {view.name}, {held}")
+
+
+COMMAND = Command("view home", "measure", view_home, "homerl view home home.json --out home.html")

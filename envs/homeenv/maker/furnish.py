@@ -1,0 +1,186 @@
+"""Furnishing: draws the devices of each room, their names and their ids.
+
+Invariants:
+- A product stands only in the room types that its specification names, or else in those of its category's prior. No oven
+  stands in a bathroom.
+- The name of a device is unique within its room.
+- Ids are drawn without repetition and reveal nothing about the device.
+- At least one device can be controlled, if any of the products can.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import cast
+
+from pydantic import Field
+
+from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.maker.lexicon import Half, Lexicon
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import HOME, Room, RoomType
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+
+RARE = 0.05  # factor of the weight of a second device, for categories that a home usually has once
+AGAIN = 0.6  # factor of the weight of a second device of a category in the same room
+UNKNOWN = 1.0  # the weight of a category that has no prior
+
+
+class Priors(Model):
+    """The prior probabilities of devices in rooms. `priors.yaml` explains each key."""
+
+    categories: dict[str, dict[RoomType, float]]
+    most_in_room: dict[str, int] = Field(default_factory=dict)
+    one_a_home: frozenset[str] = frozenset()
+    entrance: tuple[tuple[str, ...], ...] = ()
+
+
+@lru_cache(maxsize=1)
+def shipped_priors() -> Priors:
+    """The priors that come with homerl."""
+    return validate(Priors, read_yaml(Path(__file__).parent / "priors.yaml"))
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """The products of one category that a room of one type may hold, their weight, and the most devices of them."""
+
+    category: str
+    weight: float
+    products: tuple[DeviceSpec, ...]
+    most: int
+
+    @cached_property
+    def useful(self) -> tuple[DeviceSpec, ...]:
+        """The products that can be controlled. A sensor is not among them, even if it has a service to set its name."""
+        return tuple(spec for spec in self.products if spec.service_index and "sensor" not in spec.userdata.tags)
+
+
+class Stock:
+    """The products that a recipe allows, by the type of room in which they may stand."""
+
+    def __init__(self, products: Collection[DeviceSpec], priors: Priors) -> None:
+        self.priors = priors
+        by_category: dict[str, list[DeviceSpec]] = {}
+        for spec in products:
+            by_category.setdefault(spec.category, []).append(spec)
+        self._by_category = {category: tuple(specs) for category, specs in by_category.items()}
+        self._offers: dict[str, tuple[Offer, ...]] = {}
+
+    def offers(self, kind: str) -> tuple[Offer, ...]:
+        """The offers for a room of this type, one per category."""
+        if kind not in self._offers:
+            offers = (self._offer(category, kind) for category in self._by_category)
+            self._offers[kind] = tuple(offer for offer in offers if offer.products and offer.weight)
+        return self._offers[kind]
+
+    def _offer(self, category: str, kind: str) -> Offer:
+        prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
+        usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
+        products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
+        return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
+
+    @property
+    def roomless(self) -> bool:
+        """Whether some product is put in no room."""
+        return any(HOME in spec.userdata.rooms for specs in self._by_category.values() for spec in specs)
+
+    def capacity(self, rooms: Sequence[Room]) -> int:
+        """The most devices that the rooms can hold."""
+        return sum(offer.most for room in rooms for offer in self.offers(room.type))
+
+    def has_place_for(self, product: DeviceSpec, rooms: Sequence[Room]) -> bool:
+        """Whether the product may stand in one of the rooms."""
+        return any(product in offer.products for room in rooms for offer in self.offers(room.type))
+
+
+def furnish(
+    rooms: Sequence[Room],
+    count: int,
+    stock: Stock,
+    dids: range,
+    lexicon: Lexicon,
+    half: Half,
+    rng: random.Random,
+    spoken_to: bool = False,
+    sure: Sequence[DeviceSpec] = (),
+) -> tuple[Device, ...]:
+    """Draw `count` devices, in the order of the rooms. `count` must not exceed the stock's capacity.
+
+    `dids` are the possible ids. With `spoken_to`, one device is such that people can speak to it, if the stock has one.
+    `sure` are products that are put in first, as far as there is a place for them.
+    """
+    drawn = _draw_places(rooms, count, stock, rng, spoken_to, sure)
+    ids = iter(rng.sample(dids, count))
+    devices = []
+    for room, pools in zip(rooms, drawn, strict=True):
+        used: set[str] = set()
+        for products in pools:
+            spec = rng.choice(products)
+            name = lexicon.device_name(spec, room.type, half, used, rng)
+            used.add(name)
+            devices.append(Device(str(next(ids)), name, room, spec))
+    return tuple(devices)
+
+
+Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
+
+
+def _draw_places(
+    rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
+) -> list[list[Pool]]:
+    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled.
+
+    The pools of `sure` products are drawn before it.
+    """
+    places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.type)]
+    weights = [offer.weight for _, offer in places]
+    of_category: dict[str, list[int]] = {}
+    for at, (_, offer) in enumerate(places):
+        of_category.setdefault(offer.category, []).append(at)
+    drawn: list[list[Pool]] = [[] for _ in rooms]
+    held = [0] * len(places)
+
+    def draw(chances: Sequence[float]) -> tuple[list[Pool], Offer]:
+        """The room and the offer of one more device."""
+        (at,) = rng.choices(range(len(places)), chances)
+        i, offer = places[at]
+        held[at] += 1
+        weights[at] = 0.0 if held[at] == offer.most else weights[at] * AGAIN
+        if offer.category in stock.priors.one_a_home:
+            for other in of_category[offer.category]:
+                weights[other] *= RARE
+        return drawn[i], offer
+
+    for spec in sure:
+        fitting = [weight if spec in offer.products else 0.0 for weight, (_, offer) in zip(weights, places)]
+        if any(fitting):
+            room, _ = draw(fitting)
+            room.append((spec,))
+    first = _first_weights([offer for _, offer in places], weights, stock.priors.entrance if spoken_to else ())
+    for turn in range(count - sum(held)):
+        room, offer = draw(first if turn == 0 else weights)
+        room.append((turn == 0 and offer.useful) or offer.products)
+    return drawn
+
+
+def _first_weights(offers: Sequence[Offer], weights: Sequence[float], entrances: Sequence[Collection[str]]) -> list[float]:
+    """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
+    for kinds in (*entrances, None):
+        fit = (offer.useful and (kinds is None or offer.category in kinds) for offer in offers)
+        if any(first := [weight if fits else 0.0 for weight, fits in zip(weights, fit)]):
+            return first
+    return list(weights)
+
+
+def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:
+    """The id of the device that people speak to, of the first kind in the priors that the home has; None without any."""
+    for kinds in priors.entrance:
+        if dids := [device.did for device in devices if device.spec.category in kinds]:
+            return rng.choice(dids)
+    return None

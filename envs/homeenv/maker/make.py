@@ -1,0 +1,363 @@
+"""Makes homes from seeds. It draws the weather, the layout, the devices and the state, in this order (HomeFlow 3.2.2).
+
+Invariants:
+- `make_home` is a pure function of seed and recipe, and gives the same bytes in every process, given the same files.
+- Catalogues, lexicon, weather and people's own homes are read once per process.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.model import FileNames, LateShare, Model, Shipped
+from homerl.envs.homeenv.maker.aliases import alias_names
+from homerl.envs.homeenv.maker.climate import Values, initial_state
+from homerl.envs.homeenv.maker.coin import coin_names
+from homerl.envs.homeenv.maker.furnish import Stock, entrance, furnish, shipped_priors
+from homerl.envs.homeenv.maker.layout import draw_layout
+from homerl.envs.homeenv.maker.lexicon import Half, lexicon_of
+from homerl.envs.homeenv.maker.own import Keep, anew, own_home, own_homes
+from homerl.envs.homeenv.maker.titles import title, title_names
+from homerl.envs.homeenv.maker.weather import Hemisphere, Sky, Weather
+from homerl.envs.homeenv.sim.assist.entities import shapes
+from homerl.envs.homeenv.sim.devices.device import Device, slug, unused
+from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
+from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.origin import Origin
+
+Range = tuple[int, int]
+Scale = Literal["simple", "medium", "complex"]
+# (devices, rooms). SMH-Bench's homes have on average 5.5 devices in 5.5 rooms, 35 in 10.5, and 135 in 31.
+SCALES: dict[Scale, tuple[Range, Range]] = {
+    "simple": ((2, 9), (4, 7)),
+    "medium": ((26, 44), (9, 12)),
+    "complex": ((120, 150), (28, 34)),
+}
+FURNISHING = (
+    "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
+    "different",
+    "titled",
+    "aliased",
+    "holds",
+)  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
+TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
+
+
+class HomeRecipe(Model):
+    """Which homes to make or take. Pairs are inclusive ranges."""
+
+    files: FileNames = Field(
+        (),
+        exclude_if=lambda files: not files,  # digests of recipes are older than this key and the next
+        description="Home files, and folders of them, from which a home is drawn in place of making one.",
+    )
+    keep: Keep = Field(
+        "nothing",
+        exclude_if=lambda keep: keep == "nothing",
+        description="What stays as in `files`: `nothing` draws weather, hour and state anew for each task, "
+        "`weather` only the state, `state` draws nothing.",
+    )
+    scale: Scale | dict[Scale, float] | None = Field(
+        None,
+        description="Size as in SMH-Bench, or weights of several, in place of `devices` and `rooms`.",
+    )
+    devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
+    rooms: Range | None = Field(None, description="Fewest and most rooms; null is what the devices need.")
+    entrance: bool = Field(False, description="Whether every home has a device that people speak to.")
+    placed: LateShare = Field(
+        0.0,
+        description="Share of prompts that name the person's room.",
+    )
+    language: str = Field("en", description="Language (`en`, `zh`) of names and of the user.")
+    lexicon: Half = Field("train", description="Which half of the names is used.")
+    coined: LateShare = Field(
+        0.0,
+        description="Share (0 to 1) of names that are coined anew for each home, in languages in Latin letters.",
+    )
+    titled: LateShare = Field(
+        0.0,
+        description="Share (0 to 1) of homes with names in title case, as in Home Assistant; in half of these, many names "
+        "begin with their room's.",
+    )
+    aliased: LateShare = Field(
+        0.0,
+        description="Share (0 to 1) of rooms and devices with aliases, which agents with Assist's tools read.",
+    )
+    categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
+    products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
+    holds: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda holds: not holds,
+        description="Products by id that each home has, if a room has place for them.",
+    )
+    weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
+    forecast: int = Field(24, ge=0, description="Hours of weather to come.")
+    hemisphere: Hemisphere = Field("any", description="Hemisphere; southern years begin half a year later.")
+    different: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda different: different is None,
+        description="Number of different homes, of which each task draws one, with weather, hour and state anew; null makes "
+        "a home a task.",
+    )
+    did_range: Range = Field((1001, 9999), description="Smallest and largest id of a device.")
+    ids: Literal["number", "slug", "entity"] = Field(
+        "number",
+        description="Form of device ids: a `number`, a `slug`, or Home Assistant's `entity`.",
+    )
+    catalogue: Annotated[FileNames, Shipped(frozenset(NAMED))] = Field(
+        (), description="Folders of device files beside the shipped ones; `homeassistant` is shipped too."
+    )
+
+    @model_validator(mode="after")
+    def _coherent(self) -> HomeRecipe:
+        for name, least in (("devices", 0), ("rooms", 1), ("did_range", 0)):
+            low, high = getattr(self, name) or (least, least)
+            if not least <= low <= high:
+                raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
+        low, high = self.did_range
+        most = max(devices[1] for devices, _ in self.sizes())
+        if high - low + 1 < most:
+            raise ValueError(f"did_range [{low}, {high}] has too few ids for {most} devices")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_coined(self) -> HomeRecipe:
+        if (self.coined or self.titled) and not lexicon_of(self.language).home.isascii():
+            given = "coined" if self.coined else "titled"
+            raise ValueError(f"`{given}` makes words of Latin letters, which language '{self.language}' does not use")
+        return self
+
+    @model_validator(mode="after")
+    def _says_things_once(self) -> HomeRecipe:
+        both = [name for name in ("devices", "rooms") if getattr(self, name) != type(self).model_fields[name].default]
+        if self.scale is not None and both:  # a recipe that was written with its defaults must load again
+            raise ValueError(f"scale says how many {both[0]} a home has: leave out one of the two")
+        if isinstance(self.scale, dict) and not (min(self.scale.values(), default=0) >= 0 < sum(self.scale.values())):
+            raise ValueError("scale needs a weight above 0, and none below it")
+        if self.weather and self.hemisphere != "any":
+            raise ValueError("hemisphere is for the bundled years: weather files have their own")
+        return self
+
+    @model_validator(mode="after")
+    def _makes_or_takes(self) -> HomeRecipe:
+        keys: tuple[str, ...] = ("keep",) if not self.files else FURNISHING
+        keys += ("weather", "hemisphere", "forecast") if self.keep != "nothing" and self.files else ()
+        given = [name for name in keys if getattr(self, name) != type(self).model_fields[name].default]
+        if given and not self.files:
+            raise ValueError("keep is for homes from `files`: name home files, or leave it out")
+        if given and given[0] not in FURNISHING:
+            raise ValueError(f"keep: {self.keep} leaves the weather as in `files`: leave out {given[0]}")
+        if given:
+            raise ValueError(f"{given[0]} is for homes that are made, and `files` names homes: leave out one of the two")
+        return self
+
+    def sizes(self) -> tuple[tuple[Range, Range | None], ...]:
+        """The (devices, rooms) ranges of every scale of the recipe, or those of the recipe itself."""
+        if self.scale is None:
+            return ((self.devices, self.rooms),)
+        return tuple(SCALES[scale] for scale in ([self.scale] if isinstance(self.scale, str) else self.scale))
+
+    def draw_size(self, rng: random.Random) -> tuple[Range, Range | None]:
+        """The (devices, rooms) ranges for one home; a scale is drawn by the weights."""
+        if isinstance(self.scale, dict):
+            return rng.choices(self.sizes(), list(self.scale.values()))[0]
+        return self.sizes()[0]
+
+
+DEFAULT = HomeRecipe()
+
+
+def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
+    """The home of a seed. Raises `InputError` if the recipe cannot be met.
+
+    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home.
+    """
+    home = _made(seed, recipe)
+    rng = random.Random(f"placed {seed}")
+    if recipe.placed and rng.random() < recipe.placed:
+        room = rng.choice(sorted({device.room.id for device in home.plan.devices}))
+        home.plan = replace(home.plan, entrance=room)
+    return home
+
+
+def _made(seed: int, recipe: HomeRecipe) -> Home:
+    """The home of a seed, in which nobody knows more of where people speak than which device they speak to."""
+    rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
+    if recipe.files:
+        return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
+    if recipe.different is not None:
+        one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}))
+        return anew(one, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
+    lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
+    catalogue = _catalogue(recipe.catalogue)
+    sure = [catalogue[spid] for spid in _known("holds", recipe.holds, catalogue)]
+    year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
+    sky = year.at(minute)
+    devices, rooms = recipe.draw_size(rng)
+    wanted = max(rng.randint(*devices), len(sure) + 1 if sure else 0)
+    for attempt in range(TRIES):
+        more = attempt // 3 if sure and rooms is None else 0  # a small home has no garage, which a product may need
+        layout = draw_layout(_room_count(wanted, rooms, rng) + more, lexicon, recipe.lexicon, rng)
+        layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
+        if (room_for := stock.capacity(layout)) >= devices[0] and all(stock.has_place_for(spec, layout) for spec in sure):
+            break
+    if room_for < devices[0]:
+        raise InputError(
+            f"a home should have {devices[0]} devices, but its rooms hold only {room_for} of these",
+            where="HomeRecipe",
+            remedy="allow more rooms, more categories or fewer devices",
+        )
+    dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
+    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
+    if recipe.coined:
+        layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
+    if recipe.ids != "number":
+        furniture = slugged(furniture) if recipe.ids == "slug" else as_entities(furniture)
+    origin, aliases = None, None
+    if recipe.aliased:
+        aliases = alias_names(layout, furniture, recipe.aliased, lexicon, recipe.lexicon, seed)
+        furniture = aliases.devices
+    titled = bool(recipe.titled) and random.Random(f"titled {seed}").random() < recipe.titled
+    if titled:
+        layout, furniture, origin = title_names(layout, furniture, seed)
+    if aliases:
+        origin = aliases.in_origin(origin, title if titled else str)
+    return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)), origin=origin)
+
+
+def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
+    """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
+    return _with_ids(
+        furniture, lambda device: device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
+    )
+
+
+def as_entities(furniture: Sequence[Device]) -> tuple[Device, ...]:
+    """The devices with the ids that Home Assistant gives as they are added, of domain and name. A later name leaves them."""
+    return _with_ids(furniture, _entity_id)
+
+
+def _entity_id(device: Device) -> str:
+    name = slug(device.name.lower()) if device.name.isascii() else ""
+    found = shapes(device.spec)
+    domains = [shape.domain for shape in found if not shape.suffix]  # there are none if only its parts are entities
+    return f"{(domains or [shape.domain for shape in found] or ['switch'])[0]}.{name or device.spec.category}"
+
+
+def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tuple[Device, ...]:
+    taken: set[str] = set()
+    renamed = []
+    for device in furniture:
+        id = unused(id_of(device), taken)
+        taken.add(id)
+        renamed.append(replace(device, did=id))
+    return tuple(renamed)
+
+
+def _build(
+    rooms: Sequence[Room],
+    devices: Sequence[Device],
+    sky: Sky,
+    rng: random.Random,
+    given: dict[str, Values] | None = None,
+    forecast: Sequence[tuple[int, float, float, float]] = (),
+    origin: Origin | None = None,
+) -> Home:
+    state = initial_state(rooms, devices, sky, rng, given)
+    spoken_to = entrance(devices, shipped_priors(), rng)
+    clock = calendar.timegm(sky.when.timetuple())
+    moments = [Moment(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
+    return Home.build(rooms, devices, state, clock, spoken_to, moments, origin=origin)
+
+
+def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
+    """The number of rooms: from the range, or near a line through SMH-Bench's homes (see `SCALES`)."""
+    if rooms is not None:
+        return rng.randint(*rooms)
+    usual = 4.4 + 0.195 * devices
+    count = rng.randint(math.ceil(0.85 * usual), math.floor(1.15 * usual))
+    return min(count, max(devices, 2))
+
+
+def products_of(recipe: HomeRecipe) -> list[DeviceSpec]:
+    """The products that homes of a recipe may have."""
+    if recipe.files:
+        return list(
+            {device.spec.digest: device.spec for home in own_homes(recipe.files) for device in home.plan.devices}.values()
+        )
+    return _allowed(recipe.catalogue, recipe.categories, recipe.products)
+
+
+@lru_cache(maxsize=64)
+def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
+    return Stock(_allowed(folders, categories, products), shipped_priors())
+
+
+def _allowed(
+    folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None
+) -> list[DeviceSpec]:
+    """The products that a recipe allows. Raises `InputError` for unknown categories or products."""
+    catalogue = _catalogue(folders)
+    allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
+    chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
+    return [spec for spec in chosen if spec.category in allowed]
+
+
+def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
+    """The wanted names, or all known ones if `wanted` is None. Raises `InputError` if a name is unknown."""
+    if unknown := [name for name in wanted or () if name not in known]:
+        what = f"the catalogue has no {unknown[0]!r}"
+        raise InputError(what, where=f"HomeRecipe.{key}", remedy=f"known: {', '.join(sorted(known))}")
+    return known if wanted is None else wanted
+
+
+@lru_cache(maxsize=64)
+def _catalogue(folders: tuple[str, ...]) -> Catalogue:
+    """The shipped catalogue and the products of the user's folders."""
+    return Catalogue.load(SHIPPED, *map(Path, folders)) if folders else Catalogue.shipped()
+
+
+class HomeSampler:
+    """Makes homes, under the name that HomeFlow A.3 uses."""
+
+    @staticmethod
+    def sample(seed: int, **recipe: Any) -> Home:
+        """The home of a seed. The keyword arguments are those of `HomeRecipe`."""
+        return make_home(seed, HomeRecipe(**recipe))
+
+    @staticmethod
+    def sample_test() -> Home:
+        """A small fixed home, in which device 1001 is a light that is on."""
+        living = Room("living_room", "living_room", "living room")
+        bedroom = Room("bedroom", "bedroom", "master bedroom")
+        bathroom = Room("bathroom", "bathroom", "ensuite bathroom", parent="bedroom")
+        catalogue = Catalogue.shipped()
+        devices = (
+            Device("1001", "ceiling light", living, catalogue["100001"]),
+            Device("1002", "air conditioner", living, catalogue["100301"]),
+            Device("1003", "bedside lamp", bedroom, catalogue["100002"]),
+            Device("1004", "curtain", bedroom, catalogue["100501"]),
+            Device("1005", "climate sensor", bathroom, catalogue["101701"]),
+        )
+        sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
+        given: dict[str, Values] = {
+            "1001": {"state": "on", "brightness": 40, "hs_color": (30.0, 20.0)},
+            "1002": {"state": "on", "ac_mode": "cool", "target_temperature": 24},
+            "1003": {"state": "off", "brightness": 50, "color_temperature": 3000},
+            "1004": {"position": 100},
+        }
+        return _build((living, bedroom, bathroom), devices, sky, random.Random(0), given)

@@ -1,0 +1,201 @@
+"""An episode of HomeEnv as one HTML file: the dialogue step by step, and the home after each step beside it.
+
+The trajectory is replayed to draw it. Each step shows its calls and results, what it changed, which goals Φ are met after
+it, and its rewards as stored. The home is drawn as on the page of homes.
+
+Invariants: the page is one file without scripts or network; all texts are escaped; a replay that differs from the record is
+refused; equal trajectories give equal bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.pages.device_words import say
+from homerl.envs.homeenv.pages.home import HomeView
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.goals import describe_goals
+from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.host.pages.templates import template
+from homerl.play.dialogue import Dialogue, ShownStep, dialogue
+from homerl.play.episode import EpisodeLimits
+from homerl.play.replay import REMEDY, replay, reply_of
+from homerl.play.trajectory import Trajectory
+from homerl.worlds.registry import begin, read_blueprint
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a step changed: whose, what and how in words, and its exact name. `measured` says that nobody set it."""
+
+    whose: str
+    what: str
+    before: str
+    after: str
+    exact: str
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step: its number, its words and calls, what changed, which goals are met after it, and the drawing after it."""
+
+    number: int
+    shown: ShownStep
+    changes: tuple[Difference, ...]
+    met: tuple[bool, ...]
+    newly: frozenset[int]
+    lost: frozenset[int]
+    state: int
+
+    @property
+    def set(self) -> list[Difference]:
+        """The changes that somebody made."""
+        return [change for change in self.changes if not change.measured]
+
+    @property
+    def measured(self) -> list[Difference]:
+        """The changes that follow from them, or from the time that passed."""
+        return [change for change in self.changes if change.measured]
+
+
+@dataclass(frozen=True)
+class State:
+    """A drawing of the home. `marked` are the anchors of the devices that changed since the drawing before."""
+
+    view: HomeView
+    marked: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the template shows. `goals` are Φ in words and as exact text, and `begun` are those met at the start."""
+
+    trajectory: Trajectory
+    dialogue: Dialogue
+    turns: tuple[tuple[str, tuple[StepView, ...]], ...]
+    states: tuple[State, ...]
+    goals: tuple[tuple[str, str], ...]
+    begun: tuple[bool, ...]
+    met: tuple[bool, ...]
+
+    @property
+    def steps(self) -> list[StepView]:
+        """The steps of all turns."""
+        return [step for _, steps in self.turns for step in steps]
+
+    @property
+    def reward(self) -> float:
+        """The sum of all rewards."""
+        return sum(value for rewards in self.trajectory.rewards for value in rewards.values())
+
+
+Moment = tuple[Home, tuple[bool, ...]]  # the home, and which goals are met
+
+
+def moments(trajectory: Trajectory, where: str) -> list[Moment]:
+    """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
+    blueprint = read_blueprint(trajectory.blueprint)
+    episode = begin(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
+    situation = situation_of(episode)
+    found: list[Moment] = [(situation.home.fork(), situation.met())]
+    for number, stored in enumerate(replay(episode, trajectory, where), 1):
+        done = episode.act(reply_of(stored))
+        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
+            raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
+        found.append((situation.home.fork(), situation.met()))
+    return found
+
+
+def make_page(trajectory: Trajectory, where: str = "trajectory") -> Page:
+    """The page of a trajectory."""
+    goals = tuple(text for intent in trajectory.blueprint["intents"] for text in describe_goals(intent))
+    played = moments(trajectory, where)
+    states, drawn = _states([home for home, _ in played])
+    shown, number, turns = dialogue(trajectory, goals), 0, []
+    for utterance, steps in shown.turns:
+        turns.append((utterance, tuple(_step(number + i, step, played, drawn) for i, step in enumerate(steps, 1))))
+        number += len(steps)
+    said = tuple((_named(goal, played[0][0]), goal) for goal in goals)
+    return Page(trajectory, shown, tuple(turns), states, said, played[0][1], played[-1][1])
+
+
+def _named(goal: str, home: Home) -> str:
+    """A goal with the names of devices in place of their ids."""
+    by_did = home.plan.by_did
+    called = {did: f"{device.room.name} {device.name}" for did, device in by_did.items()}
+    return re.sub(r"""device\((["'])(.+?)\1\)\.""", lambda m: f"{called.get(m[2], m[2])} ", goal)
+
+
+def _step(number: int, shown: ShownStep, played: list[Moment], drawn: list[int]) -> StepView:
+    (before, had), (after, has) = played[number - 1 : number + 1]
+    newly, lost = (frozenset(i for i, now in enumerate(has) if now != had[i] and now is gained) for gained in (True, False))
+    return StepView(number, shown, tuple(differences(before, after)), has, newly, lost, drawn[number])
+
+
+def differences(before: Home, after: Home) -> Iterator[Difference]:
+    """What differs between two moments of a home, devices first."""
+    plan = before.plan
+    for change in sorted(before.diff(after), key=lambda change: plan.slots[change.slot].owner not in plan.by_did):
+        slot = plan.slots[change.slot]
+        if getattr(slot.type, "internal", False):
+            continue
+        device = plan.by_did.get(slot.owner)
+        room = plan.by_room.get(slot.owner)
+        whose = f"{device.room.name}: {device.name}" if device else room.name if room else slot.owner
+        measured = device is None or getattr(slot.type, "read_only", False)
+        was, now = (say(slot.type, _read(value)) for value in (change.before, change.after))
+        yield Difference(whose, slot.path.replace("_", " "), was, now, str(slot), measured)
+    yield from _automations(before, after)
+
+
+def _read(value: Any) -> Any:
+    """A value without the digits that nobody reads, and with words for yes and no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def _automations(before: Home, after: Home) -> Iterator[Difference]:
+    """The automations that were made, changed or removed."""
+    old, new = ({rule.id: _rule(rule.describe(), home) for rule in home.rules} for home in (before, after))
+    for id in sorted(old | new):
+        if old.get(id) != new.get(id):
+            yield Difference("automation", id, old.get(id, "none"), new.get(id, "removed"), f"automation.{id}")
+
+
+def _rule(rule: Mapping[str, Any], home: Home) -> str:
+    """An automation as one line: `when time_cron = 0 5 9 ? * * and ...: bedroom lamp turn_off()`."""
+    named = {device.did: f"{device.room.name} {device.name}" for device in home.plan.devices}
+    given = (", ".join(f"{name}={value!r}" for name, value in act["arguments"].items()) for act in rule["actions"])
+    calls = (f"{named.get(act['did'], act['did'])} {act['locator']}({args})" for act, args in zip(rule["actions"], given))
+    hold = f" for {rule['hold_seconds']} s" if rule.get("hold_seconds") else ""
+    off = "" if rule["enabled"] else "off: "
+    return f"{off}when {' and '.join(rule['conditions'])}{hold}: {', '.join(calls)}"
+
+
+def _states(homes: list[Home]) -> tuple[tuple[State, ...], list[int]]:
+    """The drawings of all distinct moments, and for each moment the index of its drawing."""
+    states, drawn = [State(HomeView("s0", "Home", homes[0], columns=SIDE), ())], [0]
+    for before, after in pairwise(homes):
+        if before.clock != after.clock or before.diff(after):
+            view = HomeView(f"s{len(states)}", "Home", after, columns=SIDE)
+            changed = {after.plan.slots[change.slot].owner for change in before.diff(after)}
+            tiles = (tile for tiles in view.tiles.values() for tile in tiles)
+            states.append(State(view, tuple(tile.anchor for tile in tiles if tile.device.did in changed)))
+        drawn.append(len(states) - 1)
+    return tuple(states), drawn
+
+
+SIDE = 5  # columns of a floor that stands beside the dialogue
+
+
+def render_page(trajectory: Trajectory, where: str = "trajectory") -> str:
+    """The page as HTML."""
+    return template(Path(__file__).with_name("episode.html.jinja")).render(page=make_page(trajectory, where))

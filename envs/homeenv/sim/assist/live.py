@@ -1,0 +1,69 @@
+"""The home as an agent of Assist reads it: the list of entities in the prompt, and `GetLiveContext`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from homerl.envs.homeenv.sim.assist.dump import latest
+from homerl.envs.homeenv.sim.assist.entities import Entity, entities, storeys
+from homerl.envs.homeenv.sim.assist.match import NoMatch, Wanted, match
+from homerl.envs.homeenv.sim.devices.rooms import HOME
+from homerl.envs.homeenv.sim.home import Home
+
+# Home Assistant's own: it writes emoji as \U0001F525, and is 10 times faster
+Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
+HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
+NONE_MATCHED = {
+    "no_area": "Area '{area}' does not exist",
+    "name": "No exposed entities matched name '{name}'",
+    "area": "No exposed entities found in area '{area}'",
+    "domain": "No exposed entities found in domain(s): {domains}",
+}
+
+
+def listed(found: Iterable[Entity], home: Home | None = None) -> str:
+    """Entities in Home Assistant's YAML, by name; with their state if the home is given."""
+    rows = [_row(entity, home) for entity in sorted(found, key=lambda e: e.name) if entity.domain not in OWN_TOOLS]
+    text = yaml.dump(rows, default_flow_style=False, allow_unicode=True, sort_keys=False, Dumper=Dumper)
+    return text.replace(": null\n", ":\n")  # as it stands, also in a name
+
+
+def _row(entity: Entity, home: Home | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"names": ", ".join(entity.names), "domain": entity.domain}
+    row |= {"state": entity.state(home)} if home else {}
+    row |= {"areas": ", ".join(entity.area.names)} if entity.area else {}
+    shown = entity.attributes(home) if home else {}
+    return row | ({"attributes": shown} if shown else {})
+
+
+def static_context(home: Home) -> str:
+    """The list of entities as the prompt holds it. It is a function of the plan, so it stays the same between sentences."""
+    return listed(entities(home.plan)).rstrip("\n")
+
+
+def prompt(home: Home) -> str:
+    """The whole prompt, with the area where the person speaks."""
+    told, room = latest(), home.plan.here
+    floor = next((floor.name for floor in storeys(home.plan) if room and room.id in floor.rooms), None)
+    after = told.told(room.name if room and room.id != HOME else None, floor)
+    return f"{told.before}\n{static_context(home)}\n\n{after}"
+
+
+def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+    """The answer of `GetLiveContext`, and whether it found anything."""
+    domain = arguments.get("domain")
+    domains = [str(one).strip().lower() for one in ([domain] if isinstance(domain, str) else domain or [])]
+    name, area = arguments.get("name"), arguments.get("area")
+    try:
+        found = match(home, Wanted(name, area, domains=frozenset(domains), duplicates=True)).entities
+    except NoMatch as none:
+        text = NONE_MATCHED.get(none.reason, "No entities matched the provided filter")
+        return json.dumps(
+            {"error": text.format(name=name, area=area, domains=", ".join(domains))}, ensure_ascii=False
+        ), False
+    return json.dumps({"result": f"{HEAD}\n{listed(found, home)}"}, ensure_ascii=False), True

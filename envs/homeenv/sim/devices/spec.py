@@ -1,0 +1,389 @@
+"""Device specifications, the catalogue that holds them, and devices outside any home (HomeFlow A.1, A.2).
+
+Invariants:
+- A `DeviceSpec` that loads is executable: its service code and preconditions compile against its attributes and arguments.
+- A specification is compiled once and never changes. It is pickled as its text, and compiled once in each process.
+
+The docstrings of the pydantic models are descriptions in docs/schemas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, TextIO
+
+from pydantic import Field, ValidationError
+
+from homerl.envs.core.documents import Document, InputError, read_yaml, validate
+from homerl.envs.homeenv.sim.devices.clockwork import (
+    UNKNOWN,
+    CompiledCounter,
+    CompiledDerived,
+    CompiledMotion,
+    compile_counter,
+    compile_motion,
+    compile_over,
+    compile_start,
+    derived_of,
+)
+from homerl.envs.homeenv.sim.devices.cost import bounds_of, names_of, steps_of
+from homerl.envs.homeenv.sim.devices.interface import Attribute
+from homerl.envs.homeenv.sim.devices.parts import Component as Component
+from homerl.envs.homeenv.sim.devices.parts import KeyProblem, unusable
+from homerl.envs.homeenv.sim.devices.parts import UserData as UserData
+from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE
+from homerl.envs.homeenv.sim.devices.service import CompiledService, Scope, compile_service, switches_of
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.expressions import Closure, attributes_in, parse_expression
+
+PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
+SHIPPED = Path(__file__).resolve().parents[1] / "catalogue"
+NAMED = {"homeassistant": Path(__file__).resolve().parents[1] / "homeassistant"}  # catalogues that come with homerl as well
+
+
+class DeviceSpec(Component):
+    """A device type: attributes and services of its own, or in components, or both."""
+
+    userdata: UserData
+    components: tuple[Component, ...] = ()
+    available: str | None = Field(None, description="an expression over self: false while it cannot be reached")
+
+    def _problems(self) -> Iterator[KeyProblem]:
+        yield from super()._problems()
+        if self.available is not None:
+            yield from self._problem_of(("available",), self.available)
+        own = {a.name for a in self.attributes} | {service.name for service in self.services}
+        yield from unusable(components=self.components)
+        for i, component in enumerate(self.components):
+            if component.name in own:
+                yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
+
+    def steps_of_itself(self) -> int:
+        """The most steps of what the device itself works out besides calls, and of whether it can be reached."""
+        reached = steps_of(self.available, names_of(bounds_of(self.attributes))) if self.available else 0
+        return super().steps_of_itself() + reached
+
+    @property
+    def spid(self) -> str:
+        """The id of the product in the catalogue, such as `100001`."""
+        return self.userdata.spid
+
+    @property
+    def category(self) -> str:
+        """The category of the product, such as `light`."""
+        return self.userdata.category
+
+    def parts(self) -> Iterator[tuple[str, Component]]:
+        """The (prefix, part) pairs: ("", the device itself), then for example ("light.", the component `light`)."""
+        yield "", self
+        for component in self.components:
+            yield component.name + ".", component
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """The dotted paths of all boolean attributes."""
+        return tuple(path for path, (_, attribute) in self.attribute_index.items() if attribute.type == "bool")
+
+    @cached_property
+    def imperial(self) -> frozenset[str]:
+        """The dotted paths of the attributes in fahrenheit."""
+        return frozenset(path for path, (_, a) in self.attribute_index.items() if a.unit == "fahrenheit")
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """The (prefix, kind) pairs of all parts that hold attributes.
+
+        The kind says what a part does. A component whose name is in `PART_KINDS` has the kind given there, and every
+        other part has the category of the device. Example: the `light` of a bath heater is a light.
+        """
+        return tuple(
+            (prefix, part.air.kind if part.air else PART_KINDS.get(prefix[:-1], self.category))
+            for prefix, part in self.parts()
+            if part.attributes
+        )
+
+    @cached_property
+    def attribute_index(self) -> dict[str, tuple[int, Attribute]]:
+        """Maps each dotted attribute path to (offset within the device's slots, attribute)."""
+        pairs = ((prefix + a.name, a) for prefix, part in self.parts() for a in part.attributes)
+        return {path: (offset, attribute) for offset, (path, attribute) in enumerate(pairs)}
+
+    @cached_property
+    def told(self) -> dict[str, Attribute]:
+        """The attributes that agents are told of, by dotted path: all but the internal ones."""
+        return {path: attribute for path, (_, attribute) in self.attribute_index.items() if not attribute.internal}
+
+    @cached_property
+    def service_index(self) -> dict[str, CompiledService]:
+        """Maps each dotted service path to the compiled service."""
+        index: dict[str, CompiledService] = {}
+        for prefix, part, offset in self._placed():
+            follow = tuple((d.offset, d.attribute, d.equals) for d in derived_of(part.attributes, offset))
+            for service in part.services:
+                index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
+        return index
+
+    @cached_property
+    def switches(self) -> dict[str, tuple[str, Any]]:
+        """What does what people call `turn_on`, `close` and the like, where no service has that name (`switches_of`)."""
+        return switches_of(self.service_index, self.attribute_index)
+
+    def _placed(self) -> Iterator[tuple[str, Component, int]]:
+        """The (prefix, part, offset of its first attribute) triples of all parts."""
+        offset = 0
+        for prefix, part in self.parts():
+            yield prefix, part, offset
+            offset += len(part.attributes)
+
+    @cached_property
+    def counter_index(self) -> dict[str, CompiledCounter]:
+        """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
+        return {
+            prefix + attribute.name: counter
+            for prefix, part, offset in self._placed()
+            for attribute in part.attributes
+            if (counter := compile_counter(attribute, part.attributes, offset)) is not None
+        }
+
+    @cached_property
+    def motions(self) -> tuple[CompiledMotion, ...]:
+        """The attributes that move to a target while time passes."""
+        return tuple(
+            motion
+            for _, part, offset in self._placed()
+            for attribute in part.attributes
+            if (motion := compile_motion(attribute, part.attributes, offset)) is not None
+        )
+
+    @cached_property
+    def derived(self) -> tuple[CompiledDerived, ...]:
+        """The derived attributes, each after those that it reads."""
+        return tuple(derived for _, part, offset in self._placed() for derived in derived_of(part.attributes, offset))
+
+    @cached_property
+    def air_effects(self) -> Mapping[str, Mapping[str, Closure]]:
+        """By the prefix of each part with `air`: its settings there, compiled."""
+        return {
+            prefix: {name: compile_over(text, part.attributes, offset) for name, text in part.air.expressions().items()}
+            for prefix, part, offset in self._placed()
+            if part.air
+        }
+
+    @cached_property
+    def fresh(self) -> dict[str, Any]:
+        """The values of the attributes that start at a constant, by path: those of a new device."""
+        scope, index = Scope([None] * len(self.attribute_index), 0, {}), self.attribute_index
+        constant = {path for path in self._starts if not attributes_in(parse_expression(index[path][1].starts or ""))}
+        return {path: index[path][1].check(start(scope), path) for path, start in self._starts.items() if path in constant}
+
+    @cached_property
+    def _starts(self) -> Mapping[str, Closure]:
+        """The compiled `starts` of the attributes, by dotted path."""
+        return {
+            prefix + attribute.name: start
+            for prefix, part, offset in self._placed()
+            for attribute in part.attributes
+            if (start := compile_start(attribute, part.attributes, offset)) is not None
+        }
+
+    @cached_property
+    def _reachable(self) -> Closure | None:
+        return None if self.available is None else compile_over(self.available, self.attributes)
+
+    def can_be_reached(self, values: Mapping[str, Any]) -> bool:
+        """Whether services can be called at these values, which are those of all attributes by path."""
+        if self._reachable is None:
+            return True
+        try:
+            return bool(self._reachable(Scope(list(values.values()), 0, {})))
+        except UNKNOWN:
+            return False
+
+    @cached_property
+    def completes(self) -> bool:
+        """Whether some values follow from others: derived ones, and those that a home file may leave out."""
+        return any(attribute.derived or attribute.starts for _, attribute in self.attribute_index.values())
+
+    def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all attributes by path, from those given: others as they start, and the derived ones as they follow.
+
+        A value that is neither given nor starts is left out. A derived one that cannot be computed is as given. Raises
+        `Refused` for another value that is invalid, and `ValueError` for one that cannot be computed.
+        """
+        given = {**self.fresh, **given}
+        index = self.attribute_index.items()
+        values = [a.check(given[path], path) if path in given else None for path, (_, a) in index]
+        scope, paths = Scope(values, 0, {}), list(self.attribute_index)
+        known = {path for path in paths if path in given}
+        try:
+            for path, start in self._starts.items():
+                if path not in given:
+                    at, attribute = self.attribute_index[path]
+                    values[at] = attribute.check(start(scope), attribute.name)
+                    known.add(path)
+            for derived in self.derived:
+                with suppress(*(UNKNOWN if paths[derived.offset] in given else ())):
+                    values[derived.offset] = derived.value(scope)
+                known.add(paths[derived.offset])
+        except (ArithmeticError, TypeError) as error:
+            raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None
+        return {path: value for path, value in zip(paths, values) if path in known}
+
+    @cached_property
+    def text(self) -> str:
+        """The whole specification as JSON."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @cached_property
+    def digest(self) -> str:
+        """A 64-bit hash of the whole specification, in hex. It is the same in every process."""
+        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _spec_of, (self.text, type(self))
+
+    def rand(self, seed: int | None = None) -> LoneDevice:
+        """A device outside any home with random values (HomeFlow A.2). The same seed gives the same device."""
+        rng = random.Random(seed)
+        for quantity in ROOM_STATE.values():  # unused draws, kept so that a seed goes on giving the same device
+            quantity.sample(rng)
+        drawn = {path: attribute.sample(rng) for path, (_, attribute) in self.attribute_index.items()}
+        return LoneDevice(self, list(self.completed(drawn).values()))
+
+
+class LoneDevice:
+    """A device outside any home, with attributes to read and services to call (HomeFlow A.2).
+
+    `values` holds the values of all attributes, in the order of `DeviceSpec.attribute_index`. `prefix` is "" for the
+    device itself and, for example, "light." for its component `light`. Components share the list of their device.
+    """
+
+    def __init__(self, spec: DeviceSpec, values: list[Any], prefix: str = "") -> None:
+        self._spec, self._values, self._prefix = spec, values, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        spec, path = self._spec, self._prefix + name
+        if path in spec.attribute_index:
+            return self._values[spec.attribute_index[path][0]]
+        if path in spec.service_index:
+            return lambda *args, **kwargs: self._call(path, args, kwargs)
+        if any(component.name == path for component in spec.components):
+            return LoneDevice(spec, self._values, path + ".")
+        raise AttributeError(f"{spec.name} has no attribute or service '{path}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise Refused("read_only", f"'{name}' cannot be assigned; call a service instead")
+        super().__setattr__(name, value)
+
+    def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        service = self._spec.service_index[path]
+        outcome = service.outcome(self._values, 0, service.bind(args, kwargs))
+        for slot, value in outcome.updates:
+            self._values[slot] = value
+        return outcome.returned
+
+
+class Entity:
+    """The loader of specifications, under the name that HomeFlow A.2 gives it."""
+
+    @staticmethod
+    def load(source: str | Path | TextIO) -> list[DeviceSpec]:
+        """All specifications of a YAML file that holds a list of devices. Raises `InputError` with file and line."""
+        return load_specs(read_yaml(source))
+
+
+def load_specs(document: Document) -> list[DeviceSpec]:
+    """The specifications of a document that holds a list of them. Raises `InputError` with file and line."""
+    if not isinstance(document.data, list) or not document.data:
+        raise InputError("a device file is a list of devices", where=f"{document.path}:1", remedy="begin with '- name: ...'")
+    return list(validate(tuple[DeviceSpec, ...], document))
+
+
+def device_files(folder: Path) -> list[Path]:
+    """The YAML files of a folder, sorted by name, or the one file that is named. `InputError` if there are none."""
+    if Path(folder).is_file():
+        return [Path(folder)]
+    if not Path(folder).is_dir():
+        raise InputError("there is no such folder", where=str(folder), remedy="name a folder with *.yaml files")
+    files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
+    if not files:
+        raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
+    return files
+
+
+class Catalogue(Mapping[str, DeviceSpec]):
+    """A read-only mapping from spid to specification."""
+
+    def __init__(self, specs: dict[str, DeviceSpec]) -> None:
+        self._specs = specs
+
+    @classmethod
+    def load(cls, *folders: Path) -> Catalogue:
+        """The products of all device files of some folders. Raises `InputError` if a file is wrong or a spid repeats.
+
+        A folder may be a key of `NAMED`.
+        """
+        specs: dict[str, DeviceSpec] = {}
+        for path in (path for folder in folders for path in device_files(NAMED.get(str(folder), folder))):
+            document = read_yaml(path)
+            for i, spec in enumerate(load_specs(document)):
+                if spec.spid in specs:
+                    raise InputError(
+                        f"spid {spec.spid} is used by {specs[spec.spid].name} and {spec.name}",
+                        where=document.where((i, "userdata", "spid")),
+                        remedy="give each product its own spid",
+                    )
+                specs[spec.spid] = spec
+        return cls(specs)
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def shipped() -> Catalogue:
+        """The catalogue that comes with homerl. It is read once per process."""
+        return Catalogue.load(SHIPPED)
+
+    @classmethod
+    def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
+        """The products that the devices of a folder must not clash with.
+
+        They are the shipped products. For the shipped folder itself, and its files, there are none.
+        """
+        place = Path(folder).resolve()
+        return {} if SHIPPED in (place, place.parent) else cls.shipped()
+
+    def __getitem__(self, spid: str) -> DeviceSpec:
+        return self._specs[spid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+
+def own_products(folders: Iterable[str]) -> tuple[DeviceSpec, ...]:
+    """The products of these files and folders of devices, without those of the catalogues in `NAMED`."""
+    return tuple(Catalogue.load(*(Path(folder) for folder in folders if folder not in NAMED)).values())
+
+
+def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
+    """A specification from the JSON that a home file holds. Raises `ValueError` if it is invalid."""
+    try:
+        return _spec_of(json.dumps(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"spec {data.get('name')}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+@lru_cache(maxsize=1024)  # homes of one catalogue repeat its products, and a specification takes milliseconds to compile
+def _spec_of(text: str, kind: type[DeviceSpec] = DeviceSpec) -> DeviceSpec:
+    return kind.model_validate(json.loads(text))

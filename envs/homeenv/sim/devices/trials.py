@@ -1,0 +1,240 @@
+"""Tries what a device can do, to find what cannot work: services that never succeed, and effects on a room that never come.
+
+Invariants:
+- A trial is a pure function of the specification, and so is the number of trials: a `Budget` counts steps, and no time.
+- A finding is no proof. Values are tried from each attribute's options and bounds and from the constants of the code; all
+  combinations if they are few, else `MOST` random ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from homerl.envs.homeenv.sim.devices.clockwork import CompiledDerived, derived_of
+from homerl.envs.homeenv.sim.devices.cost import Bound, steps_of_call
+from homerl.envs.homeenv.sim.devices.interface import Attribute, Service
+from homerl.envs.homeenv.sim.devices.parts import Component
+from homerl.envs.homeenv.sim.devices.physics import COVERS, PLAIN_SHELL, Inputs, Outdoors, inputs, steady
+from homerl.envs.homeenv.sim.devices.service import CompiledService, Scope, compile_service
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.expressions import parse_statements
+from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType, units
+
+WORD = "word"  # the text that is tried
+MOST = 3000  # combinations that are tried
+MOST_CONSTANTS = 500  # of a service's code, from which values to try are taken
+PLAIN_STEPS = 200  # that a trial takes besides the work of the code
+HEATS = (
+    "air_condition",
+    "heater",
+    "thermostat",
+    "climate",
+    "radiator",
+    "heat_pump",
+)  # in names of what warms or cools rooms
+ELSEWHERE = ("water", "oven", "kettle", "dryer", "aquarium", "blanket", "seat")  # what warms something else
+MILD = Outdoors(21.0, 50.0, 20000.0)  # the weather of a trial, in which an empty room has nearly 21 celsius
+
+
+@dataclass
+class Budget:
+    """The steps that the trials of one check have left. A device of a person takes a thousandth of them."""
+
+    left: int = 50_000_000
+
+    def trials(self, steps: int) -> Iterator[int]:
+        """As many numbers as there may be trials of so many steps each. No service gets more than a tenth of all steps."""
+        for number in range(min(MOST, Budget.left // 10 // steps)):
+            if self.left < steps:
+                return
+            self.left -= steps
+            yield number
+
+
+def dead_services(part: Component, budget: Budget) -> Iterator[tuple[int, str]]:
+    """The (index, what was seen) pairs of the services for which no state and no arguments were found to succeed."""
+    derived = derived_of(part.attributes)
+    for i, service in enumerate(part.services):
+        if (seen := _why_never(service, part.attributes, derived, budget)) is not None:
+            yield i, f"{service.name} {seen}"
+
+
+def _why_never(
+    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[CompiledDerived], budget: Budget
+) -> str | None:
+    """That a service was refused in all trials, with the reason of the last one; None if it succeeded in one."""
+    compiled = compile_service(service, attributes)
+    texts = [service.code, service.requires or "", *(a.derived for a in attributes if a.derived)]
+    nodes = [node for text in texts for node in ast.walk(parse_statements(text))]
+    distinct = {(type(node.value), node.value): node.value for node in nodes if isinstance(node, ast.Constant)}
+    constants = list(distinct.values())[:MOST_CONSTANTS]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    rng = random.Random(service.name)
+    varied = [a for a in attributes if a.name in read and a.derived is None]
+    choices = [_candidates(a, constants, rng) for a in varied]
+    for argument in service.arguments:
+        some = _candidates(argument, constants, rng)
+        choices.append(some if argument.required else [MISSING] * len(some) + some)
+    usual = {a.name: a.sample(rng) for a in attributes}
+    begin = {name: _widest([value]) for name, value in usual.items()} | {a.name: _widest(c) for a, c in zip(varied, choices)}
+    args = {a.name: _widest(c) for a, c in zip(service.arguments, choices[len(varied) :])}
+    steps = PLAIN_STEPS + 3 * len(attributes) + steps_of_call(service, attributes, begin, args)
+    reason: str | None = None
+    combinations, left = _combinations(choices, rng), budget.left
+    for _, drawn in zip(budget.trials(steps), combinations):
+        values = list((usual | dict(zip((a.name for a in varied), drawn))).values())
+        given = dict(zip((a.name for a in service.arguments), drawn[len(varied) :]))
+        if (reason := _refusal(compiled, derived, values, given)) is None:
+            return None
+    if next(combinations, None) is not None:
+        made = (left - budget.left) // steps
+        return f"did not succeed in {made} trials, and more would take too long: a call may take {steps:,} steps"
+    return f"was refused in all trials: {reason}"
+
+
+def _widest(values: Sequence[Any]) -> Bound:
+    """The bound of all of some values."""
+    return Bound(max(len(value) if isinstance(value, tuple) else 0 for value in values), max(map(units, values)))
+
+
+MISSING = object()  # stands for an argument that is left out
+
+
+def _refusal(
+    compiled: CompiledService, derived: Sequence[CompiledDerived], values: list[Any], given: Mapping[str, Any]
+) -> str | None:
+    """The message of the refusal of a call; None if it succeeds."""
+    try:
+        for one in derived:
+            values[one.offset] = one.value(Scope(values, 0, {}))
+        compiled.outcome(values, 0, compiled.bind((), {name: v for name, v in given.items() if v is not MISSING}))
+    except Refused as refused:
+        return refused.message
+    except (ArithmeticError, TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _candidates(type: ValueType, constants: Sequence[Any], rng: random.Random) -> list[Any]:
+    """Values of a type that are worth a trial: its options or bounds, constants and their neighbours, and some others."""
+    tried: list[Any] = [*(type.options or ()), *([None] if type.nullable else ())]
+    if type.type == "bool":
+        tried += [True, False]
+    if type.options is None:
+        numbers = [c for c in constants if isinstance(c, (int, float)) and not isinstance(c, bool)]
+        step = type.precision or 1
+        tried += [*constants, *(number + way for number in numbers for way in (-step, step)), *(type.range or ())]
+        tried += [type.sample(rng), type.sample(rng)] if type.type != "str" else [WORD]
+    if type.type == "list" and type.items:
+        tried += [(), *((item,) for item in _candidates(type.items[0], constants, rng))]
+    found: dict[Any, None] = {}
+    for value in tried:
+        whole = type.type == "int" and isinstance(value, float) and value.is_integer()
+        try:
+            checked = type.check(int(value) if whole else value)
+        except Refused:
+            continue
+        found.setdefault(checked)
+    return list(found) or [type.sample(rng)]
+
+
+def _combinations(choices: Sequence[Sequence[Any]], rng: random.Random) -> Iterator[tuple[Any, ...]]:
+    """All combinations if they are at most `MOST`, else as many random ones."""
+    count = 1
+    for some in choices:
+        count *= len(some)
+    if count <= MOST:
+        return iter(itertools.product(*choices))
+    return (tuple(rng.choice(some) for some in choices) for _ in range(MOST))
+
+
+def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
+    """The (prefix of a part, what looks physical and is not wired, remedy) triples of a product."""
+    for prefix, part in spec.parts():
+        if not part.attributes:
+            continue
+        named = {a.name: a for a in part.attributes}
+        kind = dict(spec.kinds)[prefix]
+        level = named.get("brightness")
+        if level is not None and not part.air and _reads_as_percent(level):
+            assert level.range
+            yield (
+                prefix,
+                f"the room reads 'brightness' as percent, but it goes to {level.range[1]:g}",
+                f"add air: {{kind: light, brightness: self.brightness * 100 / {level.range[1]:g}}}",
+            )
+        if kind == "light" and not _some(spec, _states(part, prefix), budget, lambda done: done.lux > 0):
+            what = "it is a light, but no value of its 'state' lights the room: on, ON, true and 1 do"
+            yield prefix, what, """add air: {kind: light, state: '"on" if self.NAME else "off"'}"""
+        words = " ".join((prefix or spec.name, kind, spec.category if not prefix else ""))
+        targets = [a for a in part.attributes if _is_target(a, part)]
+        thermal = any(word in words for word in HEATS) and not any(word in words for word in ELSEWHERE)
+        if targets and thermal and not _moves_air(spec, prefix, targets, budget):
+            yield (
+                prefix,
+                f"no value of '{targets[0].name}' warms or cools the room: a room of 21 celsius stays as it is",
+                f"add air: {{kind: {_thermal_kind(words)}, target_temperature: ...}}",
+            )
+        if kind in COVERS and not part.air and "position" not in named:
+            yield (
+                prefix,
+                "it covers a window, but the room's light does not follow it",
+                "add air: {kind: curtain, position: ...}",
+            )
+
+
+def _thermal_kind(words: str) -> str:
+    """What a product does to the air of its room, by its words."""
+    if "thermostat" in words:
+        return "thermostat, state: ..., mode: ..."
+    heats = any(word in words for word in ("heater", "radiator", "heating")) and "cool" not in words
+    return "heater, state: ..." if heats else "air_conditioner, state: ..., mode: ..."
+
+
+def _states(part: Component, prefix: str) -> dict[str, list[Any]]:
+    """The values of a part's state that are tried."""
+    return {prefix + a.name: _candidates(a, ("on", "ON"), random.Random(a.name)) for a in part.attributes if not a.changes}
+
+
+def _reads_as_percent(level: Attribute) -> bool:
+    return level.type in NUMBERS and level.measures is None and not level.read_only and (level.range or (0, 0))[1] > 100
+
+
+def _is_target(attribute: Attribute, part: Component) -> bool:
+    """Whether an attribute is a temperature that people set."""
+    degrees = attribute.unit in ("celsius", "fahrenheit", "°C", "°F") or "temp" in attribute.name
+    return degrees and attribute.unit != "kelvin" and attribute.type in NUMBERS and attribute.name in part.written
+
+
+def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute], budget: Budget) -> bool:
+    """Whether some setting of a device moves a room of 21 celsius by more than a degree; also if too few could be tried."""
+    calm = steady(PLAIN_SHELL, MILD, inputs([])).temperature
+    ends: dict[str, list[Any]] = {prefix + a.name: [*_ends(a)] for a in targets}
+    return _some(spec, ends, budget, lambda done: abs(steady(PLAIN_SHELL, MILD, done).temperature - calm) > 1)
+
+
+def _some(spec: DeviceSpec, ends: Mapping[str, list[Any]], budget: Budget, holds: Callable[[Inputs], bool]) -> bool:
+    """Whether something holds of what a device does in some of its settings; also if too few could be tried."""
+    rng, index = random.Random(spec.name), spec.attribute_index
+    choices: list[list[Any]] = [
+        ends.get(path) or ([*a.options] if a.options else [a.sample(rng), a.sample(rng)]) for path, (_, a) in index.items()
+    ]
+    steps = sum(PLAIN_STEPS + 3 * len(part.attributes) + part.steps_of_itself() for _, part in spec.parts())
+    combinations = _combinations(choices, rng)
+    for _, drawn in zip(budget.trials(steps), combinations):
+        if holds(inputs([(spec, dict(zip(index, drawn)))])):
+            return True
+    return next(combinations, None) is not None
+
+
+def _ends(target: Attribute) -> list[float]:
+    """A warm and a cold value of a target, within its range."""
+    low, high = target.range or (10, 30)
+    ends = [min(max(value, low), high) for value in ((59, 86) if target.unit == "fahrenheit" else (15, 30))]
+    return [int(value) if target.type == "int" else float(value) for value in ends]

@@ -1,0 +1,268 @@
+"""The parts of a home that change with time alone: the air of rooms, the slots that show it, counters, and what moves.
+
+Invariants:
+- A `Wiring` depends on the parts of a plan alone and never changes.
+- A room is identified by its index in the plan, and a slot by its index in the flat values.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil, floor, inf
+from typing import Any
+
+from homerl.envs.homeenv.sim.devices.clockwork import UNKNOWN, CompiledCounter, CompiledDerived, CompiledMotion
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.physics import (
+    CLIMATE,
+    PLAIN_SHELL,
+    SHELLS,
+    Air,
+    Inputs,
+    Moment,
+    Outdoors,
+    Shell,
+    celsius,
+    inputs,
+    reports,
+    shown_in,
+    steady,
+)
+from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
+from homerl.envs.homeenv.sim.devices.service import Scope
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.values.expressions import path_of
+from homerl.envs.homeenv.sim.values.thresholds import Numbers, thresholds_of
+from homerl.envs.homeenv.sim.values.types import LARGEST, ValueType
+
+
+class RoomWiring:
+    """A room as its air sees it: its shell, the first slot of its state, and the devices that act on its air.
+
+    Each device is a pair of its specification and a mapping from attribute path to slot.
+    """
+
+    def __init__(self, shell: Shell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
+        self.shell, self.slot, self.devices = shell, slot, devices
+        self.slots = [slot for _, slots in devices for slot in slots.values()]
+        self._known = lru_cache(maxsize=256)(self._inputs)
+
+    def inputs(self, values: Sequence[Any]) -> Inputs:
+        """What the room's devices do to its air, given the flat values of the home. Recent results are cached."""
+        return self._known(tuple([values[slot] for slot in self.slots]))
+
+    def _inputs(self, state: tuple[Any, ...]) -> Inputs:
+        values = iter(state)
+        return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
+
+
+class AirReading:
+    """A slot that shows a quantity of a room's air: a slot of the room's own state, or a sensor's attribute.
+
+    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `physics.py`. `half` is half of the smallest step between two
+    values that the slot can show.
+    """
+
+    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
+        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
+        self.low, self.high = type.range or (-inf, inf)
+        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
+        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
+
+    def quantity_of(self, value: float) -> float:
+        """The quantity that the slot shows as a value (the inverse of `shows`, without rounding)."""
+        return float(celsius(value)) if self.type.unit == "fahrenheit" else value
+
+    def at(self, air: Sequence[Air], clock: int) -> Any:
+        """The value that the slot shows at `clock` (s). `air` is the air of all rooms."""
+        return self.shows(air[self.room].at(self.quantity, clock))
+
+    def shows(self, quantity: float) -> Any:
+        """The canonical value for a quantity: in the slot's unit, rounded, and clamped to the range of the slot."""
+        value = round(shown_in(quantity, self.type), 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
+        value = self.low if value < self.low else self.high if value > self.high else value
+        if self.whole:
+            value = round(value)
+        return value if self.plain else self.type.check(value)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A slot that counts for how many seconds a condition of its device has held.
+
+    `base` is the first slot of the device. `reads` are those slots of the condition that show the air, so they change with
+    time.
+    """
+
+    slot: int
+    base: int
+    type: ValueType
+    counter: CompiledCounter
+    reads: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """The largest value (s). The counter stops there."""
+        return int(self.type.range[1]) if self.type.range else LARGEST
+
+    def counts(self, values: Sequence[Any]) -> bool:
+        """Whether the counter grows, given the flat values."""
+        return self.counter.counts(Scope(values, self.base, {}))
+
+    def after(self, values: Sequence[Any], seconds: int) -> int:
+        """The value after `seconds` if nothing else changes; 0 if the condition does not hold."""
+        return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A slot whose value moves to a target. `base` is the first slot of the device."""
+
+    slot: int
+    base: int
+    motion: CompiledMotion
+
+    def target(self, values: Sequence[Any]) -> Any:
+        """Where the value moves to, given the flat values; its present value if it stands still."""
+        return self.motion.target(Scope(values, self.base, {}))
+
+    def after(self, values: Sequence[Any], clock: int, seconds: int) -> Any:
+        """The value `seconds` after `clock` if nothing else changes."""
+        return self._moved(values, self._steps(clock + seconds) - self._steps(clock)) if seconds else values[self.slot]
+
+    def reaches(self, values: Sequence[Any], clock: int, low: float, high: float) -> int | None:
+        """The first clock (s) at which the value is not strictly between two numbers; None if it stops before.
+
+        If the two are the present value, this is the clock at which the value next changes.
+        """
+        value, target = values[self.slot], self.target(values)
+        if value is None:
+            return None
+        edge, step = high if target > value else low, self.motion.step
+        if target == value or not (target >= edge if target > value else target <= edge):
+            return None
+        count = max(ceil(min(abs(edge - value), abs(target - value)) / step) - 1, 1)
+        while low < self._moved(values, count) < high or self._moved(values, count) == value:
+            count += 1
+        seconds: int = ceil((self._steps(clock) + count) / self.motion.rate)
+        return seconds
+
+    def _steps(self, clock: int) -> int:
+        """The number of steps that a motion has made from the epoch to the clock."""
+        return floor(clock * self.motion.rate)
+
+    def _moved(self, values: Sequence[Any], steps: int) -> Any:
+        """The value after this many steps towards the target. What has no value, or no target, stands still."""
+        value, target = values[self.slot], self.target(values)
+        if value is None or target is None:
+            return value
+        way = steps * self.motion.step
+        if way >= abs(target - value):
+            return target
+        return self.motion.attribute.check(value + way if target > value else value - way)
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A derived slot. `reads` are the slots that it is derived from. `base` is the first slot of the device."""
+
+    slot: int
+    base: int
+    derived: CompiledDerived
+    reads: Mapping[str, int]
+
+    def value(self, values: Sequence[Any]) -> Any:
+        """What the slot holds, given the flat values; its present value where none can be computed."""
+        try:
+            return self.derived.value(Scope(values, self.base, {}))
+        except UNKNOWN:
+            return values[self.slot]
+
+    @cached_property
+    def thresholds(self) -> Mapping[int, Numbers]:
+        """For each slot that it reads, the numbers at which its value may change."""
+        return thresholds_of(self.derived.tree, self._slot, self.reads.values())
+
+    def _slot(self, node: ast.expr) -> int | None:
+        root, names = path_of(node)
+        ours = isinstance(root, ast.Name) and root.id == "self" and len(names) == 1
+        return self.reads.get(names[0]) if ours else None
+
+
+class Wiring:
+    """Everything in a plan that changes with time alone.
+
+    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
+    slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
+    gives the index of a device's room by its did. `followers` are the derived slots, each after those that it reads.
+    """
+
+    def __init__(
+        self, rooms: Sequence[Room], devices: Sequence[Device], forecast: Iterable[Moment], base: Mapping[str, int]
+    ) -> None:
+        index_of = {room.id: index for index, room in enumerate(rooms)}
+        self.moments = [moment.clock for moment in forecast]
+        self.room_of = {device.did: index_of[device.room.id] for device in devices}
+        self.readings_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
+        self.readings = [
+            AirReading(base[room.id] + i, index, i, kind)
+            for index, room in enumerate(rooms)
+            for i, kind in enumerate(ROOM_STATE.values())
+        ]
+        self.readings += [reading for readings in self.readings_of.values() for reading in readings]
+        self.reading_of = {reading.slot: reading for reading in self.readings}
+        self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
+        self.counter_of = {counter.slot: counter for counter in self.counters}
+        self.movers = [Mover(base[d.did] + m.offset, base[d.did], m) for d in devices for m in d.spec.motions]
+        self.mover_of = {mover.slot: mover for mover in self.movers}
+        self.followers = [follower for device in devices for follower in _followers(device, base[device.did])]
+        inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
+        for device in devices:
+            slots = _settings(device.spec, base[device.did])
+            if _concerns_air(device.spec, slots):
+                inside[self.room_of[device.did]].append((device.spec, slots))
+        self.rooms = [
+            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
+        ]
+
+    def _sensors(self, device: Device, base: int) -> Iterator[AirReading]:
+        index, room = device.spec.attribute_index, self.room_of[device.did]
+        for path, quantity in reports(device.spec):
+            offset, attribute = index[path]
+            yield AirReading(base + offset, room, quantity, attribute)
+
+    def _counters(self, device: Device, base: int) -> Iterator[Counter]:
+        shown = {reading.slot for reading in self.readings_of[device.did]}
+        for path, counter in device.spec.counter_index.items():
+            reads = tuple(sorted({base + at for at in counter.reads} & shown))
+            kind = device.spec.attribute_index[path][1]
+            yield Counter(base + counter.offset, base, kind, counter, reads)
+
+    def bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
+        """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.
+
+        `values` are the flat values of a home. The first three are the weather.
+        """
+        outdoors, offsets = Outdoors(*values[:3]), []
+        for room in self.rooms:
+            goal = steady(room.shell, outdoors, room.inputs(values))
+            offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
+        return tuple(offsets)
+
+
+def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:
+    """The slots of a device by path, without those that change by themselves, which do not affect the air."""
+    return {path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if not attribute.changes}
+
+
+def _followers(device: Device, base: int) -> Iterator[Follower]:
+    for derived in device.spec.derived:
+        yield Follower(base + derived.offset, base, derived, {name: base + at for name, at in derived.names.items()})
+
+
+def _concerns_air(spec: DeviceSpec, slots: Mapping[str, int]) -> bool:
+    """Whether a part of the device heats, cools, humidifies, dries, covers a window or gives light."""
+    return any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds)

@@ -1,0 +1,220 @@
+"""The contract of a toolset: its tools, the instruction to the agent, and a writer of messages for scripted agents.
+
+A toolset is one file of `toolsets/` that defines a `TOOLSET`. The file also holds the instruction, by language. A language
+that was added after the toolset gives its instruction under `toolsets:` in the `prompts.yaml` of the language's folder.
+
+Invariants:
+- A writer is a pure function of the home, the words and labels that it was made with, and the calls that it has to write.
+- It returns messages in OpenAI's format as plain dictionaries, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Protocol
+
+from homerl.envs.core.messages import Message, call_message, text_message, tool_call
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.sandbox import RunResult
+from homerl.envs.homeenv.sim.tools import Tool
+
+Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
+
+
+class Call(Protocol):
+    """A service call that an agent wants to make."""
+
+    @property
+    def did(self) -> str:
+        """The device's id."""
+
+    @property
+    def service(self) -> str:
+        """The service's path within the device."""
+
+    @property
+    def args(self) -> Sequence[Any]:
+        """The arguments by position."""
+
+    @property
+    def code(self) -> str:
+        """The call as Python: `device("1001").light.set_brightness(80)`."""
+
+
+class Automation(Protocol):
+    """An automation that an agent wants to make, in the terms of `create_automation`."""
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """Conditions that must all hold, and at most one `time_cron` line."""
+
+    @property
+    def delay_seconds(self) -> int | None:
+        """If given, the automation acts once, this many seconds from now."""
+
+    @property
+    def hold_seconds(self) -> int:
+        """For how many seconds the conditions must have held."""
+
+    @property
+    def actions(self) -> Sequence[Call]:
+        """The service calls to make, in order."""
+
+
+class Writer(ABC):
+    """Writes the actions of an agent as assistant messages of one toolset.
+
+    `reads` says whether the toolset has tools that read the home. An agent without such tools acts at once. `done` is the
+    reply that says that the request is done. `label` names a device as the prompt lists it.
+    """
+
+    reads = False
+
+    def __init__(self, home: Home, done: str = "Done.", label: Callable[[Device], str] = lambda device: device.did) -> None:
+        self.home, self.done, self.label = home, done, label
+
+    @abstractmethod
+    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+        """A message that makes service calls, in order.
+
+        `reply` is used only by toolsets in which one message holds both the calls and the words to the user.
+        """
+
+    def act_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
+        """A message that makes calls on devices of a kind, such as all lights; if `placed`, of rooms that are named."""
+        return self.act(calls, reply)
+
+    def misname(self, call: Call, rng: random.Random) -> Message:
+        """A message that makes a call on a device by a name that nothing has."""
+        taken, names = self.home.plan.by_did, (f"{call.did}_{number}" for number in count(rng.randint(2, 9)))
+        return renamed(self.act([call]), call.did, next(name for name in names if name not in taken))
+
+    @abstractmethod
+    def garble(self, call: Call) -> Message:
+        """A message with a malformed service call that cannot be parsed, as a model may write it."""
+
+    @abstractmethod
+    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+        """A predicate that says whether the messages of a turn make a given service call."""
+
+    def look(self, did: str) -> Message:
+        """A message that queries the state of one device. Raises `ValueError` if the toolset has no tool for that."""
+        raise ValueError("the toolset has nothing to read with")
+
+    def read(self, slots: Reads) -> Message:
+        """A message that queries these attributes. Raises `ValueError` if the toolset has no tool for that."""
+        raise ValueError("the toolset has nothing to read with")
+
+    def read_all(self, slots: Reads, placed: bool) -> Message:
+        """A message that queries these attributes of devices of a kind; if `placed`, of rooms that are named."""
+        return self.read(slots)
+
+    def has_read(self, turn: Sequence[Message]) -> bool:
+        """Whether the messages of a turn hold a tool's result. It is always true for toolsets that cannot read."""
+        return not self.reads or any(message["role"] == "tool" for message in turn)
+
+    def automate(self, wanted: Automation) -> Message:
+        """A message that makes an automation. Raises `ValueError` if the toolset has no automations."""
+        raise ValueError("the toolset has no automations")
+
+    def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
+        """Why the tools cannot make these calls or show these attributes, or None if they can."""
+        return None
+
+    def say(self, text: str) -> Message:
+        """A message to the user."""
+        return text_message(text)
+
+    def ask(self, text: str) -> Message:
+        """A message that asks the user a question."""
+        return self.say(text)
+
+
+class StructuredWriter(Writer):
+    """A writer for toolsets in which each service call is one tool call."""
+
+    @abstractmethod
+    def call(self, call: Call) -> dict[str, Any]:
+        """The tool call that makes a service call."""
+
+    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+        """A message with one tool call for each service call."""
+        return call_message(*map(self.call, calls))
+
+    def garble(self, call: Call) -> Message:
+        """A tool call whose JSON arguments lack their closing braces."""
+        written = self.call(call)
+        cut = written["function"]["arguments"].rstrip("}")
+        return call_message(written | {"function": written["function"] | {"arguments": cut}})
+
+    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+        """A call was made if the turn has a tool call of the same name and arguments."""
+        calls = list(arguments_of(turn))
+        return lambda call: next(arguments_of([call_message(self.call(call))])) in calls
+
+
+def renamed(message: Message, name: str, other: str) -> Message:
+    """A message of tool calls with another name in their arguments."""
+    calls = (call["function"] for call in message["tool_calls"])
+    return call_message(*(tool_call(f["name"], json.loads(f["arguments"].replace(name, other))) for f in calls))
+
+
+def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
+    """The (tool name, arguments) pairs of all tool calls whose arguments are valid JSON."""
+    for message in turn:
+        for call in message.get("tool_calls") or ():
+            try:
+                yield call["function"]["name"], json.loads(call["function"]["arguments"])
+            except (ValueError, RecursionError):
+                continue
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """The tools of an agent. Raises `ValueError` if `one_answer` is set and there is not exactly one tool.
+
+    Attributes:
+        tools: the tools that the agent may call.
+        instruction: the system instruction by language, for the prompt style `full`.
+        writer: makes the `Writer` for a home. Its arguments are the home, the reply for "it is done", and a function that
+            labels a device.
+        automations: whether the agent can make automations. Such an agent is told the time.
+        aliases: whether the agent is told the aliases of rooms and devices.
+        one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
+            tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
+        shown: the description of the home in the prompt of such an agent, which cannot query anything.
+        offer: the tools of one home; all of them if left out.
+        told: the whole system prompt of a home for the prompt style `full`, in place of the instruction, the devices, the
+            time and the rooms.
+        listed: how the prompt lists the devices of a home; one a line if left out.
+        missing: the result of a call of a tool that is not there.
+        beyond: whether no tool reaches a product that has services.
+    """
+
+    tools: tuple[Tool, ...]
+    instruction: Mapping[str, str]
+    writer: Callable[[Home, str, Callable[[Device], str]], Writer]
+    automations: bool = False
+    aliases: bool = False
+    one_answer: bool = False
+    shown: Callable[[Home], Any] | None = None
+    offer: Callable[[Home], tuple[Tool, ...]] | None = None
+    told: Callable[[Home], str] | None = None
+    listed: Callable[[Home], str] | None = None
+    missing: Callable[[str], RunResult] | None = None
+    beyond: Callable[[DeviceSpec], bool] | None = None
+
+    def offered(self, home: Home) -> tuple[Tool, ...]:
+        """The tools of an agent in a home."""
+        return self.tools if self.offer is None else self.offer(home)
+
+    def __post_init__(self) -> None:
+        if self.one_answer and len(self.tools) != 1:
+            raise ValueError("a toolset of one answer has one tool, which takes it")

@@ -1,0 +1,32 @@
+"""The `assist` toolset: Home Assistant's Assist API, with the tools, texts and results of a real one.
+
+`envs/homeenv/sim/assist` holds its parts.
+
+Invariant: what an agent reads with the prompt `full` is what a Home Assistant with this home tells its own agent, but for
+the digits of numbers, secrets, and times at which something was pressed. So a policy that was trained with it can be used
+there as it is.
+"""
+
+from __future__ import annotations
+
+from homerl.envs.homeenv.sim.assist.dump import latest
+from homerl.envs.homeenv.sim.assist.entities import unreachable
+from homerl.envs.homeenv.sim.assist.live import prompt, static_context
+from homerl.envs.homeenv.sim.assist.tools import TOOLS, offered, unknown
+from homerl.envs.homeenv.sim.assist.writer import AssistWriter
+from homerl.envs.homeenv.sim.toolset import Toolset
+
+INSTRUCTION = {
+    "en": f"{latest().before}\n\n{latest().after}"
+}  # around the list of entities; it is the same in every language
+TOOLSET = Toolset(
+    TOOLS,
+    INSTRUCTION,
+    AssistWriter,
+    aliases=True,
+    offer=offered,
+    told=prompt,
+    listed=static_context,
+    missing=unknown,
+    beyond=unreachable,
+)

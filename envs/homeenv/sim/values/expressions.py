@@ -1,0 +1,281 @@
+"""The closed expression grammar of conditions, preconditions and service code.
+
+Allowed are constants, tuples and lists, dicts of constant keys, names and attribute paths that the caller resolves,
+comparisons (also chained ones), `and or not in`, arithmetic, `list + list`, `list[place]`, `dict[key]`, conditional
+expressions, and the functions `abs min max len any all round int index without replaced`.
+
+Invariants:
+- An expression compiles once, to a closure of one argument (the scope).
+- Anything outside the grammar is an `ExpressionError` that names the column.
+- Nothing is evaluated by Python's `eval`.
+- `<`, `<=`, `>` and `>=` are false if a side is None. What cannot be computed raises `TypeError`, `ValueError` or
+  `ArithmeticError`. No value grows without bound.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
+
+from homerl.envs.homeenv.sim.values import parsing
+from homerl.envs.homeenv.sim.values.types import quoted
+
+Closure = Callable[[Any], Any]
+Resolver = Callable[[ast.expr], Closure | None]
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """A comparison that is false if a side is None."""
+
+    def compared(a: Any, b: Any) -> bool:
+        try:
+            return compare(a, b)
+        except TypeError:
+            if a is None or b is None:
+                return False
+            raise
+
+    return compared
+
+
+COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+MOST_NESTED = 100
+MOST_ITEMS = 10_000  # of a list that an expression makes
+MOST_DIGITS = 10  # to which `round` rounds
+
+
+def _rounded(value: Any, digits: int = 0) -> Any:
+    """The value rounded as Python does, halves to even. It is an int without digits."""
+    if not isinstance(digits, int) or not 0 <= digits <= MOST_DIGITS:
+        raise ValueError(f"round takes 0 to {MOST_DIGITS} digits")
+    return round(_number(value), digits) if digits else round(_number(value))
+
+
+def _index(items: Any, value: Any) -> int:
+    """The place of a value in a list. Raises `ValueError` if it is not there."""
+    if value not in _listed(items):
+        raise ValueError(f"{quoted(value)} is not in the list")
+    return _listed(items).index(value)
+
+
+def _without(items: Any, value: Any) -> tuple[Any, ...]:
+    """The list without all items that equal a value."""
+    return tuple(item for item in _listed(items) if item != value)
+
+
+def _replaced(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
+    """The list with `new` in the place of all items that equal `old`."""
+    return tuple(new if item == old else item for item in _listed(items))
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise TypeError(f"{quoted(value)} is not a list")
+    return value
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "len": len,
+    "any": any,
+    "all": all,
+    "round": _rounded,
+    "int": lambda value: int(_number(value)),
+    "index": _index,
+    "without": _without,
+    "replaced": _replaced,
+}
+
+
+class ExpressionError(ValueError):
+    """An expression outside the grammar.
+
+    `message` says what is wrong, `column` where (from 1), and `remedy` what to write instead ("" if nothing is known).
+    """
+
+    def __init__(self, message: str, node: ast.AST | None = None, remedy: str = "") -> None:
+        self.message, self.remedy = message, remedy
+        self.column = getattr(node, "col_offset", 0) + 1
+        super().__init__(f"{message} (column {self.column})")
+
+
+def parse_expression(text: str) -> ast.Expression:
+    """The syntax tree of one expression. Raises `ExpressionError` if it cannot be parsed or is nested too deeply."""
+    return cast(ast.Expression, _parsed(text, "eval"))
+
+
+def parse_statements(text: str) -> ast.Module:
+    """The syntax tree of a sequence of statements. Raises `ExpressionError` like `parse_expression`."""
+    return cast(ast.Module, _parsed(text, "exec"))
+
+
+@lru_cache(maxsize=4096)  # a part is compiled more than once; nobody changes a tree
+def _parsed(text: str, mode: str) -> ast.AST:
+    try:
+        tree: ast.AST = parsing.parse(text.strip(), mode=mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
+        wrong.column = getattr(error, "offset", None) or 1
+        raise wrong from None
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_NESTED):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise ExpressionError("is nested too deeply", level[0])
+    return tree
+
+
+def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
+    """Compile a tree to a closure over the scope. Raises `ExpressionError` for what is outside the grammar.
+
+    `resolve` is called first for names, attribute paths, calls and subscripts. It returns None for those that it does not
+    know.
+    """
+    names = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+    if isinstance(node, names) and (closure := resolve(node)) is not None:
+        return closure
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return lambda scope: value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            closures = [compile_expression(part, resolve) for part in parts]
+            return lambda scope: tuple(part(scope) for part in closures)
+        case ast.Dict(keys=keys, values=parts) if all(isinstance(key, ast.Constant) for key in keys):
+            closures = [compile_expression(part, resolve) for part in parts]
+            named = [key.value for key in keys if isinstance(key, ast.Constant)]
+            return lambda scope: tuple((key, part(scope)) for key, part in zip(named, closures))
+        case ast.BoolOp(op=op, values=parts):
+            closures = [compile_expression(part, resolve) for part in parts]
+            return _either(closures, until=isinstance(op, ast.Or))
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            inner = compile_expression(part, resolve)
+            return lambda scope: not inner(scope)
+        case ast.UnaryOp(op=ast.USub(), operand=part):
+            inner = compile_expression(part, resolve)
+            return lambda scope: -_number(inner(scope))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yes, no = compile_expression(body, resolve), compile_expression(orelse, resolve)
+            when = compile_expression(test, resolve)
+            return lambda scope: yes(scope) if when(scope) else no(scope)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = compile_expression(left, resolve), compile_expression(right, resolve)
+            return lambda scope: _sum(first(scope), second(scope))
+        case ast.Subscript(value=value, slice=place) if not isinstance(place, ast.Slice):
+            items, at = compile_expression(value, resolve), compile_expression(place, resolve)
+            return lambda scope: _item(items(scope), at(scope))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            act = ARITHMETIC[type(op)]
+            a, b = compile_expression(left, resolve), compile_expression(right, resolve)
+            return lambda scope: act(_number(a(scope)), _number(b(scope)))
+        case ast.Compare() if all(type(op) in COMPARISONS for op in node.ops):
+            return _comparison(node, resolve)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            call = FUNCTIONS[name]
+            closures = [compile_expression(part, resolve) for part in args]
+            return lambda scope: call(*(part(scope) for part in closures))
+    raise ExpressionError(f"{quoted_source(node)} is not allowed here", node)
+
+
+def quoted_source(node: ast.AST) -> str:
+    """The source of a node in quotes, for a message. If Python cannot write it (some f-strings), the type of the node."""
+    try:
+        return f"'{ast.unparse(node)}'"
+    except (ValueError, RecursionError):
+        return f"this {type(node).__name__}"
+
+
+def _either(closures: list[Closure], until: bool) -> Closure:
+    """`or` (`until` is True) or `and` (`until` is False): the first value that decides the result, else the last one."""
+
+    def settled(scope: Any) -> Any:
+        for part in closures:
+            value = part(scope)
+            if bool(value) is until:
+                break
+        return value
+
+    return settled
+
+
+def _number(value: Any) -> Any:
+    """The value, or `TypeError` if it is no number. Arithmetic on text could fill the memory: "x" * 10**9."""
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{quoted(value)} is not a number")
+    return value
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """The sum of two numbers, or two lists in one."""
+    if not (isinstance(a, tuple) and isinstance(b, tuple)):
+        return _number(a) + _number(b)
+    if len(a) + len(b) > MOST_ITEMS:
+        raise ValueError(f"a list has more than {MOST_ITEMS} items")
+    return a + b
+
+
+def _item(items: Any, at: Any) -> Any:
+    """The item of a list at a place; negative places count from the end. Of a dict, the value of a key."""
+    if isinstance(at, str):
+        for key, value in (pair for pair in _listed(items) if isinstance(pair, tuple) and len(pair) == 2):
+            if key == at:
+                return value
+        raise ValueError(f"there is no {quoted(at)}")
+    if not isinstance(at, int) or isinstance(at, bool):
+        raise TypeError(f"{quoted(at)} is not a place in a list")
+    if not -len(_listed(items)) <= at < len(items):
+        raise ValueError(f"the list has {len(items)} items, and none at {at}")
+    return items[at]
+
+
+def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
+    first = compile_expression(node.left, resolve)
+    links = [(COMPARISONS[type(op)], compile_expression(part, resolve)) for op, part in zip(node.ops, node.comparators)]
+    if len(links) == 1:
+        ((act, second),) = links
+        return lambda scope: act(first(scope), second(scope))
+
+    def chained(scope: Any) -> bool:
+        left = first(scope)
+        for act, closure in links:
+            right = closure(scope)
+            if not act(left, right):
+                return False
+            left = right
+        return True
+
+    return chained
+
+
+def attributes_in(tree: ast.AST) -> list[str]:
+    """The names after a dot in a tree, each once, in alphabetical order."""
+    return sorted({node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+
+
+def path_of(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
+    """Split `root.a.b` into its root node and the names ("a", "b")."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return node, tuple(reversed(names))

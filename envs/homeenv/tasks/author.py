@@ -1,0 +1,320 @@
+"""The scripted author: makes a filtered blueprint from a seed.
+
+Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
+user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
+too); dropped candidates are counted by filter and reason; no intent may change one randomly chosen
+controllable device, so that an agent that touches everything differs from one that obeys; no question is asked twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, field_validator, model_validator
+
+from homerl.envs.core.model import LateShare, Model
+from homerl.envs.homeenv.language.known import refuse_incomplete
+from homerl.envs.homeenv.language.meaning import Meaning
+from homerl.envs.homeenv.language.sentences import utter
+from homerl.envs.homeenv.language.speaker import Speaker, Wording
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_to_json
+from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
+from homerl.envs.homeenv.tasks.actions import after
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, Past, Profile, PromptName
+from homerl.envs.homeenv.tasks.filters import first_failure
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, families
+from homerl.envs.homeenv.tasks.profile import people, sample_profile
+from homerl.play.words.grammar import Pool
+from homerl.play.words.splits import NoSentence, Split, Unclear, Voice
+from homerl.play.words.writing import AS_IT_IS, Writing
+from homerl.worlds.unmade import unmade
+
+ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
+TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
+SHARED_NAME = "author: two things share a name"
+Key = TypeVar("Key", bound=str)
+REMEDIES = {  # for the reasons by which candidates are dropped
+    TOO_LITTLE: "ask for fewer `intents`, for larger homes (`home.devices`) or for other `families`; a family of your own "
+    "must propose a draft for such homes",
+    UNSAID: "raise `temperature`, or add frames to the grammar: each split needs sentences of its own",
+    SHARED_NAME: "give each room of the home file a name of its own, and each device a name of its own in its room",
+    "": "the query types under `families` propose what this check refuses; correct those of your own, or name others",
+}
+
+
+def _name_families(schema: dict[str, Any]) -> None:
+    """Describe `families` in its schema. This runs late, since the file of a query type may import this module."""
+    known = ", ".join(f"`{family}`" for family in sorted(families()))
+    schema["description"] = f"Weights by family ({known}) or subcategory."
+
+
+class BlueprintRecipe(Model):
+    """What blueprints to make. Weights need not sum to 1."""
+
+    world: Literal["homeenv"] = Field(  # not serialised: bytes that depend on a recipe are older than this key
+        "homeenv", exclude=True, description="The world; it may be left out."
+    )
+    home: HomeRecipe = Field(HomeRecipe(), description="The homes.")
+    intents: tuple[int, int] = Field((1, 2), description="Fewest and most wishes of a blueprint.")
+    families: dict[str, float] = Field(
+        {"atomic": 1.0, "compositional/explicit": 1.0},
+        json_schema_extra=_name_families,
+    )
+    devices: tuple[int, int] = Field((2, 3), description="Fewest and most devices of a `compositional/explicit` wish.")
+    wordings: dict[Wording, float] = Field(
+        {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
+        description="Weights of manners of speech; `noisy` has slips.",
+    )
+    phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
+    temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
+    frames: Pool = Field("any", description="Frames of the grammar: `heldout` is a quarter, `train` the others, `any` all.")
+    writing: Writing = Field(
+        AS_IT_IS,
+        exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
+        description="How people write.",
+    )
+    by_alias: LateShare = Field(
+        0.0,
+        description="Share of what has aliases that the user calls by one, if the toolset tells them (`assist`).",
+    )
+    whole_sets: bool = Field(
+        False,
+        exclude_if=lambda whole: not whole,
+        description="Whether plans for a set name all of it: for agents that see no states.",
+    )
+    preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
+    toolset: ToolsetName = Field(
+        "homeflow",
+        description="Tools of the agent: `homeflow` takes code, `smh` calls and automations, `direct` one JSON answer.",
+    )
+    prompt: PromptName = Field("brief", description="How much the system prompt explains.")
+
+    @model_validator(mode="after")
+    def _ranges(self) -> BlueprintRecipe:
+        for name, (low, high), least in (("intents", self.intents, 1), ("devices", self.devices, 2)):
+            if not least <= low <= high:
+                raise ValueError(f"{name}: [{low}, {high}] should be two numbers from {least} up, the smaller first")
+        return self
+
+    @field_validator("families")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name in weights:
+            family, _, subcategory = name.partition("/")
+            if family not in families():
+                raise ValueError(f"there is no family '{family}' (there is {', '.join(families())})")
+            if subcategory and subcategory not in families()[family]:
+                raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
+        return weights
+
+    @field_validator("home")
+    @classmethod
+    def _spoken(cls, home: HomeRecipe) -> HomeRecipe:
+        refuse_incomplete(home.language)
+        return home
+
+    @model_validator(mode="after")
+    def _feasible(self) -> BlueprintRecipe:
+        if not TOOLSETS[self.toolset].automations and any(name.startswith("automation") for name in self.families):
+            able, *others = (name for name, toolset in TOOLSETS.items() if toolset.automations)
+            known = " or ".join([f"`toolset: {able}`", *(f"`{name}`" for name in others)])
+            raise ValueError(f"families: the toolset '{self.toolset}' has no automations; set {known}")
+        return self
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether the agent answers with one JSON object instead of tool calls."""
+        return TOOLSETS[self.toolset].one_answer
+
+    @property
+    def told(self) -> tuple[bool, bool]:
+        """Whether the agent is told about floors and the user's place, and whether it is told the date and time."""
+        full = self.prompt == "full"
+        return full, full or TOOLSETS[self.toolset].automations
+
+    @property
+    def voice(self) -> Voice:
+        """How the user speaks and writes."""
+        told = TOOLSETS[self.toolset].aliases
+        return Voice(self.home.language, self.temperature, self.frames, self.writing, self.by_alias if told else 0.0)
+
+
+def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
+    """The blueprint of a seed.
+
+    Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `InputError` after `ATTEMPTS`
+    candidates.
+    """
+    rng = random.Random(f"blueprint {split} {seed}")
+    dropped = Counter() if dropped is None else dropped
+    before = dropped.copy()
+    for _ in range(ATTEMPTS):
+        home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
+        if blueprint := author(recipe, split, seed, home, rng, dropped):
+            return blueprint
+    what = f"no blueprint of {', '.join(recipe.families)} in {ATTEMPTS} attempts for seed {seed}"
+    raise unmade(what, dropped - before, REMEDIES)
+
+
+def author(
+    recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter[str]
+) -> Blueprint | None:
+    """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
+    try:
+        candidate = _draw(recipe, split, seed, home, rng)
+    except NoSentence as error:
+        dropped[SHARED_NAME if isinstance(error, Unclear) else UNSAID] += 1
+        return None
+    if candidate is None:
+        dropped[TOO_LITTLE] += 1
+    elif failure := first_failure(candidate):
+        dropped["{}: {}".format(*failure)] += 1
+    else:
+        return candidate
+    return None
+
+
+def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random) -> Blueprint | None:
+    profile = sample_profile(rng, split, recipe.home.language)
+    controllable = [device.did for device in home.plan.devices if device.spec.service_index]
+    if not controllable:
+        return None
+    spared = rng.choice(controllable)
+    drafts: list[Draft] = []
+    families_of: list[str] = []
+    worded: list[Wording] = []
+    for number in range(rng.randint(*recipe.intents)):
+        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
+        wording = _weighted(recipe.wordings, rng)
+        family, propose = _family(recipe, rng)
+        ask = Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language, recipe.whole_sets)
+        draft = propose(home, rng, ask)
+        if draft is None or _asks_again(draft, drafts):
+            break
+        for part in (draft, *draft.then):
+            drafts.append(part)
+            families_of.append(family)
+            worded.append(part.wording or wording)
+        home = after(home, draft.before)  # only the first has calls before it; later wishes are of the home after them
+    if len(drafts) < recipe.intents[0]:
+        return None
+    teller = Verbaliser(recipe, home, split, rng)
+    parts = zip(families_of, drafts, worded)
+    intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
+    return Blueprint(
+        id=f"{split}-{seed}",
+        seed=seed,
+        split=split,
+        language=recipe.home.language,
+        profile=profile,
+        scene=_scene(profile, home, recipe.home.language),
+        home=home_to_json(home),
+        intents=tuple(intents),
+        memory=tuple(teller.plain(fact) for draft in drafts for fact in draft.memory),
+        history=teller.history(drafts[0]),
+        preserve=recipe.preserve,
+        toolset=recipe.toolset,
+        prompt=recipe.prompt,
+    )
+
+
+def _asks_again(draft: Draft, earlier: Sequence[Draft]) -> bool:
+    """Whether a draft asks what an earlier one asks; wishes for things that the home lacks only share an empty answer."""
+    if draft.answer is None or not (draft.reads or draft.answer.value != ()):
+        return False
+    asked = (draft.subcategory, draft.answer, draft.reads)
+    return any((one.subcategory, one.answer, one.reads) == asked for one in earlier)
+
+
+@dataclass(frozen=True)
+class Verbaliser:
+    """Puts drafts into words, for the home as it is when the episode begins."""
+
+    recipe: BlueprintRecipe
+    home: Home
+    split: Split
+    rng: random.Random
+
+    def intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
+        """The draft as an intent with its sentences."""
+        sentences = [self.said(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
+        return Intent(
+            id=number,
+            family=family,
+            subcategory=draft.subcategory,
+            factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
+            queries=tuple(dict.fromkeys(sentences)),
+            clarification=self.said(draft.plainly or draft.meaning, "clear"),
+            conditions=draft.conditions,
+            automation=draft.automation,
+            answer=draft.answer,
+            clarify=draft.clarify,
+            keeps=draft.keeps,
+            reads=draft.reads,
+            devices=draft.devices,
+            plan=draft.plan,
+            reply=self.plain(draft.reply) if draft.reply else None,
+            question=self.plain(draft.question) if draft.question else None,
+        )
+
+    def history(self, draft: Draft) -> tuple[Past, ...]:
+        """The earlier dialogue; the assistant's replies are in the plainest wording."""
+        past: list[Past] = []
+        for said in draft.past:
+            past.append(Past(role="user", content=self.said(said.meaning, "clear")))
+            reply = self.plain(said.reply) if said.reply else self.speaker.say("done")
+            past.append(Past(role="assistant", content=reply))
+        return tuple(past)
+
+    def said(self, meaning: Meaning, wording: Wording) -> str:
+        """A sentence that the user says.
+
+        Raises `NoSentence` if none of the split can be found.
+        """
+        return utter(meaning, self.home, self.recipe.voice, wording, self.split, self.rng)
+
+    def plain(self, meaning: Meaning) -> str:
+        """Text that the user does not say, and that therefore belongs to no split."""
+        return meaning.words(self.speaker)
+
+    @property
+    def speaker(self) -> Speaker:
+        """A speaker with the wording `clear`, who calls things by their names, as agents do."""
+        return Speaker(self.home, replace(self.recipe.voice, by_alias=0.0), "clear", self.rng)
+
+
+def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
+    """A random family with one of its subcategories.
+
+    If the recipe names a whole family, subcategories that are wordings are weighted by the weights of the wordings.
+    """
+    family, _, subcategory = _weighted(recipe.families, rng).partition("/")
+    known = families()[family]
+    if not subcategory:
+        weights: Mapping[Any, float] = recipe.wordings
+        subcategory = _weighted({name: weights.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
+    return family, known[subcategory]
+
+
+WORDINGS = ("clear", "colloquial", "noisy")
+
+
+def _scene(profile: Profile, home: Home, language: str) -> str:
+    return people(language).scene.format(
+        name=profile.name,
+        age=profile.age,
+        habit=profile.habits[0],
+        time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
+        degrees=home.state_of(OUTDOORS)["temperature"],
+    )
+
+
+def _weighted(weights: Mapping[Key, float], rng: random.Random) -> Key:
+    return rng.choices(list(weights), list(weights.values()))[0]

@@ -1,0 +1,68 @@
+"""Requests for a device that is not there: "switch on the fan" where the home has none, or the room that is named.
+
+Invariants: nothing in the home could be taken for the device, and nothing may change; the answer is that there is none.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from homerl.envs.homeenv.language.clear import aliases_of
+from homerl.envs.homeenv.language.meaning import Act, Target
+from homerl.envs.homeenv.language.noun import denotes, noun
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents.ambiguous import OneOf
+from homerl.envs.homeenv.tasks.intents.choice import is_muddled
+from homerl.envs.homeenv.tasks.intents.dialogue import framed, room_text
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.questions import Statement, question
+from homerl.play.words.answers import Answer
+
+WORD = {  # of the kinds that people switch on and off, with a word that would make a person take something for it
+    "light": "light",
+    "fan": "fan",
+    "air_conditioner": "air con",
+    "heater": "heater",
+    "humidifier": "humidifier",
+    "dehumidifier": "dehumidifier",
+    "air_purifier": "purifier",
+    "speaker": "speaker",
+    "tv": "tv",
+}
+KINDS = tuple(WORD)
+SERVICES = ("turn_on", "turn_off")
+
+
+def in_home(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A device of a kind that the home has not."""
+    missing = (kind for kind in rng.sample(KINDS, len(KINDS)) if _is_absent(home, kind))
+    return next((_draft("in_home", kind, None, rng) for kind in missing), None)
+
+
+def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A device in a room that has none of the kind; the home may have one elsewhere."""
+    rooms = list(dict.fromkeys(device.room for device in home.plan.devices))  # an agent is told of no other
+    places = [(kind, room) for kind in KINDS for room in rooms]
+    missing = ((kind, room) for kind, room in rng.sample(places, len(places)) if _is_absent(home, kind, room))
+    return next((_draft("in_room", kind, room, rng) for kind, room in missing), None)
+
+
+def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
+    """Whether nothing of the kind is there, and no name has its word."""
+    scope = Target((), kind, rooms=(room,) if room else ())
+    near = [device for device in home.plan.devices if room in (None, device.room)]
+    names = [name.lower() for device in near for name in (device.name, *aliases_of(device, home))]
+    return not denotes(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
+
+
+def _draft(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:
+    wish = OneOf(Act(rng.choice(SERVICES), Target((), kind)), kind, room)
+    slots = {"one": lambda speaker: noun(kind, "one", speaker)} | ({"room": room_text(room)} if room else {})
+    reply = Statement(framed("absent.reply_in" if room else "absent.reply", **slots))
+    draft = question(wish, Answer(type="names", value=()), (), reply)
+    return None if draft is None else replace(draft, subcategory=subcategory)
+
+
+SUBCATEGORIES: dict[str, Propose] = {"in_home": in_home, "in_room": in_room}

@@ -1,0 +1,218 @@
+"""Relative changes: `step` ("louder"), `amount` ("raise the brightness by 20 percent"), `limit` ("to the maximum").
+
+Invariants: the wanted value follows from the state before, and the expert reads that state first. An amount is added to the
+value in the attribute's own unit (a brightness of 40, increased by 20 percent, is 60) and ends at the bound of the range.
+A step without an amount is met by any change in its direction of at most a quarter of the range, or one step if that is
+more. A limit is the bound of the range.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from homerl.envs.homeenv.language.meaning import Target, spoken_step
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.interface import Service
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, enact, literal, spoken_argument
+from homerl.envs.homeenv.tasks.blueprint import Factors
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
+
+# Attributes that people change by feel, and the word group that speaks of them.
+FELT = {
+    "brightness": "light", "screen_brightness": "light", "volume": "sound", "volume_level": "sound",
+    "target_temperature": "warmth", "target_water_temperature": "warmth", "fridge_temperature": "plain",
+    "speed": "speed", "fan_speed": "speed", "speed_level": "speed", "percentage": "speed",
+    "position": "opening", "target_humidity": "plain", "color_temperature": "plain", "fan_power": "plain",
+    "mist_level": "plain", "tilt": "plain", "height": "plain", "temperature": "warmth",
+}  # fmt: skip
+AMOUNTS = (1, 2, 3, 4, 5)  # multiples of the step that people say
+SETTING = ("set_temperature", "volume_set", *NAMED)  # services of Home Assistant that set what is felt
+BIT = 4  # a step without an amount changes at most this fraction of the range
+CLOSE = 0.05  # two floats this near are the same
+TENTH = 0.1  # the step of a share, such as a volume from 0 to 1
+DEGREES = 2  # a bit, for a climate entity: its range is that of all homes
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A numeric attribute that a value of a service sets, with its present value, in the unit of that value.
+
+    `scale` is what one such unit is in the attribute's own: a brightness of 100 percent is 255.
+    """
+
+    device: Device
+    path: str
+    service: str
+    type: ValueType
+    now: float
+    scale: float = 1.0
+
+    @property
+    def attribute(self) -> str:
+        """The attribute's name within its component."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The bounds of the value. Every dial has them."""
+        assert self.type.range is not None
+        return self.type.range
+
+    @property
+    def step(self) -> float:
+        """The smallest change that people name."""
+        low, high = self.range
+        if self.device.spec.category == "climate":
+            return 1
+        return spoken_step(low, high) if high - low > 1 else TENTH
+
+    @property
+    def state(self) -> str:
+        """The attribute as conditions write it."""
+        return f'device("{self.device.did}").{self.path}'
+
+    def moved(self, by: float) -> int | float:
+        """The value after a change, at most the bound of the range."""
+        low, high = self.range
+        value = min(high, max(low, self.now + by))
+        moved: int | float = self.type.check(round(value, 6) if self.type.type == "float" else int(value))
+        return moved
+
+
+@dataclass(frozen=True)
+class Adjusting:
+    """A wish for more or less of an attribute; `by` is the amount, if it is said."""
+
+    dial: Dial
+    way: str
+    by: float | None = None
+
+    def words(self, speaker: Speaker) -> str:
+        """A request in the words of the attribute's group, if it has some for this way."""
+        group = FELT[self.dial.attribute]
+        group = "plain" if group == "speed" and self.dial.device.spec.category == "light" else group  # no air moves
+        key = speaker.first(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
+        part = self.dial.path.rpartition(".")[0]
+        slots = {"target": speaker.target(Target.of(self.dial.device, part))}
+        slots["name"] = speaker.name(self.dial.attribute, self.dial.device)
+        if self.by is not None:
+            slots["value"] = speaker.value(self.by, _change_of(self.dial.type))
+        said = speaker.say(key, **slots)
+        return speaker.say("request", act=said) if speaker.style == "clear" else said  # many colloquial frames are no clause
+
+
+def _change_of(kind: ValueType) -> ValueType:
+    """The type of a difference: a name such as `speed` has words for a level ("speed 3"), not for a change."""
+    return kind.model_copy(update={"name": None})
+
+
+def dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dial]:
+    """The attributes that people change by feel on free devices, in random order, those of one group together."""
+    found = []
+    for device in home.plan.devices:
+        for path, compiled in device.spec.service_index.items() if device.did not in taken else ():
+            dial = _dial(home, device, path, compiled.service) or _dial_of_entity(home, device, path, compiled.service)
+            found += [dial] if dial else []
+    groups = list(dict.fromkeys(FELT.values()))
+    order = rng.sample(groups, len(groups))  # else curtains, which have no "off", would be most of what is adjusted
+    yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute]))
+
+
+def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | None:
+    """What a service of one argument sets, if it is called like its attribute."""
+    prefix, _, name = path.rpartition(".")
+    attribute = name.removeprefix("set_")
+    slot = f"{prefix}.{attribute}" if prefix else attribute
+    if attribute not in FELT or len(service.arguments) != 1 or slot not in device.spec.attribute_index:
+        return None
+    kind, now = service.arguments[0], home.get(device.did, slot)
+    numeric = kind.type in ("int", "float") and kind.range and not kind.options and now is not None
+    return Dial(device, slot, path, kind, now) if numeric else None
+
+
+def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> Dial | None:
+    """What a service of Home Assistant sets by the value that people name, if the entity is on and shows it."""
+    argument = spoken_argument(service) if service.name in SETTING else None
+    attribute = argument.name.removesuffix("_pct") if argument else ""
+    if argument is None or attribute not in FELT or attribute not in device.spec.attribute_index:
+        return None
+    now, shown = home.get(device.did, attribute), device.spec.attribute_index[attribute][1]
+    if now is None or argument.range is None or shown.range is None or home.get(device.did, "state") == "off":
+        return None
+    scale = shown.range[1] / argument.range[1]
+    return Dial(device, attribute, path, argument, now / scale, scale)
+
+
+def _moved(home: Home, dial: Dial, by: float) -> DeviceAction | None:
+    """The action that changes the attribute by so much; None if the device must be prepared for it or does not change."""
+    try:
+        action = enact(home, dial.device, dial.service, dial.moved(by))
+    except Refused:
+        return None
+    return action if action is not None and len(action.plan) == 1 else None
+
+
+def _draft(subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: Adjusting) -> Draft:
+    draft = control(subcategory, (replace(action, condition=condition),), Factors(), meaning)
+    return replace(draft, reads=((dial.device.did, dial.path),))
+
+
+def _is(dial: Dial, value: float) -> str:
+    """The condition that the attribute has this value."""
+    if dial.type.type == "int":
+        return f"{dial.state} == {literal(value)}"
+    return f"abs({dial.state} - {literal(value)}) <= {CLOSE}"
+
+
+def step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Make the kitchen light brighter": more, by at most a quarter of the range."""
+    return next((draft for dial in dials(home, rng, ask.taken) if (draft := step_of(home, rng, dial))), None)
+
+
+def step_of(home: Home, rng: random.Random, dial: Dial) -> Draft | None:
+    """The wish for a step of this attribute, in either direction; None if it cannot be changed now."""
+    low, high = dial.range
+    for way in rng.sample(("up", "down"), 2):
+        sign, most = (1 if way == "up" else -1), (high - low) / BIT
+        bit = max(dial.step, dial.step * round(most / 2 / dial.step))
+        bit = min(bit, DEGREES) if dial.device.spec.category == "climate" else bit
+        if (action := _moved(home, dial, sign * bit)) is None:
+            continue
+        bound = dial.moved(sign * max(most, dial.step))
+        ends = (dial.now, bound) if way == "up" else (bound, dial.now)
+        first, last = ends if dial.scale == 1 else (round(end * dial.scale) for end in ends)
+        below, above = ("<", "<=") if way == "up" else ("<=", "<")
+        condition = f"{literal(first)} {below} {dial.state} {above} {literal(last)}"
+        return _draft("step", dial, action, condition, Adjusting(dial, way))
+    return None
+
+
+def amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Increase the volume by 20 percent": the value before and the amount, within the range."""
+    for dial in dials(home, rng, ask.taken):
+        for way in rng.sample(("up", "down"), 2):
+            if dial.scale != 1 or dial.range[1] <= 1:
+                continue  # what people say is not what is shown
+            by = dial.step * rng.choice(AMOUNTS if dial.range[1] - dial.range[0] > 5 * dial.step else (1, 2))
+            if action := _moved(home, dial, by if way == "up" else -by):
+                wanted = dial.moved(by if way == "up" else -by)
+                return _draft("amount", dial, action, _is(dial, wanted), Adjusting(dial, f"{way}_by", by))
+    return None
+
+
+def limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Turn the volume all the way up": the bound of the range."""
+    for dial in dials(home, rng, ask.taken):
+        for way, bound in rng.sample((("most", dial.range[1]), ("least", dial.range[0])), 2):
+            if dial.scale == 1 and (action := _moved(home, dial, bound - dial.now)):
+                return _draft("limit", dial, action, _is(dial, dial.moved(bound - dial.now)), Adjusting(dial, way))
+    return None
+
+
+SUBCATEGORIES = {"step": step, "amount": amount, "limit": limit}

@@ -1,0 +1,132 @@
+"""Conditions and steps on `self` (a part of a device) or `room`, bound to the devices and rooms of a home.
+
+Invariants: a bound condition on a part compiles for the home and compares only with values that the part can have;
+otherwise the result is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.spelling import STATE
+from homerl.envs.homeenv.tasks.actions import DeviceAction, literal
+from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_part
+
+SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
+STATED = re.compile(r'(?<=\bself\.state [!=]= )"(\w+)"')  # a state, which parts spell in their own ways
+
+
+class ServiceStep(Model):
+    """A service and its value, which is fixed or relative.
+
+    `value` is a fixed value. `now` is added to the current value of the attribute that the service sets. `room` is
+    added to the temperature of the room. A relative value is clipped to the range from `least` to `most`.
+    """
+
+    service: str
+    value: str | int | bool | None = None
+    now: int | None = None
+    room: int | None = None
+    least: float = -math.inf
+    most: float = math.inf
+
+
+def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
+    """The condition for a part, or None if it does not fit the part.
+
+    In `text`, {attribute} stands for its current value, and {room} for the temperature of the room.
+    """
+    try:
+        text = _spelled(text.format_map(_Now(home, device, prefix)), device, prefix)
+        condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
+        for slot, value in condition.comparisons:
+            home.plan.slots[slot].type.check(value)
+    except (InputError, KeyError, Refused):
+        return None
+    return condition
+
+
+def _spelled(text: str, device: Device, prefix: str) -> str:
+    """The text with states as the part spells them."""
+    if prefix + STATE not in device.spec.attribute_index:
+        return text
+    kind = device.spec.attribute_index[prefix + STATE][1]
+    return STATED.sub(lambda found: literal(kind.spelled(found[1])), text)
+
+
+def bind_to_room(text: str, home: Home, room: Room) -> Condition:
+    """The condition for a room."""
+    return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
+
+
+class _Now(dict[str, Any]):
+    """The current values of a part, read when they are looked up. What is null raises `KeyError`."""
+
+    def __init__(self, home: Home, device: Device, prefix: str) -> None:
+        self.home, self.device, self.prefix = home, device, prefix
+
+    def __missing__(self, name: str) -> Any:
+        if name == "room":
+            return _in_range(self, int(self.home.get(self.device.room.id, "temperature")))
+        path = self.prefix + name
+        if path not in self.device.spec.attribute_index:
+            raise KeyError(path)
+        if (value := self.home.get(self.device.did, path)) is None:
+            raise KeyError(path)
+        return value
+
+
+def _in_range(now: _Now, value: int) -> int:
+    path = now.prefix + "target_temperature"
+    if path not in now.device.spec.attribute_index:
+        raise KeyError(path)
+    low, high = now.device.spec.attribute_index[path][1].range or (value, value)
+    return int(min(max(value, low), high))
+
+
+def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
+    """The steps with their values computed; None if the part lacks a service or a value does not fit it."""
+    bound = []
+    for step in steps:
+        if prefix + step.service in device.spec.switches:
+            bound.append(Operation(step.service, None, None))
+            continue
+        service = device.spec.service_index.get(prefix + step.service)
+        if service is None or len(service.service.arguments) > 1:
+            return None
+        type = next(iter(service.service.arguments), None)
+        try:
+            value = _value(step, _Now(home, device, prefix), type)
+        except (KeyError, Refused):
+            return None
+        bound.append(Operation(step.service, value, type))
+    return tuple(bound)
+
+
+def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
+    if type is None or (step.now is None and step.room is None):
+        return None if type is None else type.check(step.value)
+    base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
+    base = min(max(base, step.least), step.most)
+    low, high = type.range or (base, base)
+    whole = 5 * round(base / 5) if high - low > 50 else base  # round over wide ranges, as people would say it
+    value = min(max(whole, low), high)
+    return type.check(float(value) if type.type == "float" else int(value))
+
+
+def carry_steps(
+    steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str
+) -> tuple[DeviceAction, tuple[Operation, ...]] | None:
+    """The action and the operations of the steps; None if the part cannot do them or they change nothing."""
+    wanted = bind_steps(steps, home, device, prefix)
+    carried = carry_part(home, device, prefix, wanted) if wanted else None
+    return (carried[0], wanted) if wanted and carried is not None and carried[1] else None

@@ -1,0 +1,143 @@
+"""Plain colours by name: "make the kitchen lamp blue".
+
+Invariants: a colour is a region, not a point: a range of hues with at least half of full saturation (pink: a fifth). A light
+that takes hue and saturation must be anywhere in the region; one that takes a code must have one of the region's codes in
+`CODES`, which have the channel levels of the usual named colours. A light that is off, or shows white, is switched first.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from homerl.envs.homeenv.language.meaning import Target
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.tasks.blueprint import Call, Factors
+from homerl.envs.homeenv.tasks.intents.binding import bind_to_part
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+
+HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
+    "red": ((0, 15), (345, 360)),
+    "orange": ((20, 45),),
+    "yellow": ((50, 70),),
+    "green": ((90, 150),),
+    "turquoise": ((165, 195),),
+    "blue": ((210, 260),),
+    "purple": ((265, 310),),
+    "pink": ((311, 352),),
+}
+USUAL = {"red": 0, "orange": 39, "yellow": 60, "green": 120, "turquoise": 174, "blue": 240, "purple": 280, "pink": 330}
+SATURATED = {"pink": 20}  # percent of full saturation that a colour needs, if it is not `DEEP`
+DEEP = 50
+NAMED = {"pink": ("#ffc0cb", "#ff69b4"), "turquoise": ("#40e0d0",), "purple": ("#a020f0",)}  # further codes of CSS and X11
+LEVELS = (0x00, 0x33, 0x66, 0x80, 0x99, 0xA5, 0xCC, 0xFF)  # of the channels of a code
+BRIGHT = 0.5  # the share of full value that a code needs: a dark orange is brown
+
+
+def _within(colour: str, code: tuple[int, ...]) -> bool:
+    """Whether a code, as its three channels, lies in the region of a colour."""
+    hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in code))
+    deep = value >= BRIGHT and 100 * saturation >= SATURATED.get(colour, DEEP)
+    return deep and any(low <= 360 * hue <= high for low, high in HUES[colour])
+
+
+def _codes() -> dict[str, tuple[str, ...]]:
+    grid = list(product(LEVELS, repeat=3))
+    written = {colour: ["#{:02x}{:02x}{:02x}".format(*code) for code in grid if _within(colour, code)] for colour in HUES}
+    return {colour: tuple(dict.fromkeys((*codes, *NAMED.get(colour, ())))) for colour, codes in written.items()}
+
+
+CODES = _codes()
+
+
+@dataclass(frozen=True)
+class Coloured:
+    """A light in a colour."""
+
+    device: Device
+    part: str
+    colour: str
+
+    def words(self, speaker: Speaker) -> str:
+        """A request that names the light and the colour."""
+        slots = {"target": speaker.target(Target.of(self.device, self.part)), "colour": speaker.say(f"colour.{self.colour}")}
+        return speaker.say("request", act=speaker.say("colour.named", **slots))
+
+
+def code_of(colour: str) -> str:
+    """The code of the colour's usual hue."""
+    red, green, blue = colorsys.hsv_to_rgb(USUAL[colour] / 360, 1, 1)
+    wanted = tuple(round(255 * channel) for channel in (red, green, blue))
+    codes = ((tuple(int(code[at : at + 2], 16) for at in (1, 3, 5)), code) for code in CODES[colour])
+    return min(codes, key=lambda pair: sum((a - b) ** 2 for a, b in zip(pair[0], wanted)))[1]
+
+
+def hue_holds(colour: str, state: str) -> str:
+    """The condition that a (hue, saturation) pair lies in the region.
+
+    Pairs are compared by their hue first. The saturation is the larger of the two beside a small hue, else the smaller.
+    """
+    parts = []
+    for low, high in HUES[colour]:
+        least = SATURATED.get(colour, DEEP)
+        saturated = f"{'max' if high < least else 'min'}({state}) >= {least}"
+        parts.append(f"({low}, 0) <= {state} <= ({high}, 100) and {saturated}")
+    return parts[0] if len(parts) == 1 else " or ".join(f"({part})" for part in parts)
+
+
+def coloured_lights(home: Home) -> Iterator[tuple[Device, str, str]]:
+    """The (device, part, path of the service) of lights whose colour can be set."""
+    for device in home.plan.devices:
+        for path in device.spec.service_index:
+            part, _, name = path.rpartition(".")
+            if name in ("set_hs_color", "set_color"):
+                yield device, part, path
+
+
+def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> tuple[Call, ...] | None:
+    """The calls that show a colour: switched on and to coloured light first, if that changes something."""
+    switch = device.spec.switches.get(f"{prefix}turn_on")
+    on = (switch[0], (switch[1],)) if switch else (f"{prefix}turn_on", ())
+    calls = [on, (f"{prefix}set_mode", ("color",)), (path, (value,))]
+    after, made = home.fork(), []
+    for service, args in calls:
+        if service not in device.spec.service_index:
+            continue
+        key = after.state_key()
+        try:
+            after.call(device.did, service, args)
+        except Refused:
+            return None
+        made += [Call(did=device.did, service=service, args=args)] if after.state_key() != key else []
+    return tuple(made)
+
+
+def named(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A light that does not show the colour yet."""
+    lights = [light for light in coloured_lights(home) if light[0].did not in ask.taken]
+    for device, part, path in rng.sample(lights, len(lights)):
+        prefix, colour = f"{part}." if part else "", rng.choice(list(HUES))
+        attribute = prefix + path.rpartition(".")[2].removeprefix("set_")
+        state = f'device("{device.did}").{attribute}'
+        pair = attribute.endswith("hs_color")
+        value = (float(USUAL[colour]), 100.0) if pair else code_of(colour)
+        if not (plan := _plan(home, device, prefix, path, value)):
+            continue
+        shown = hue_holds(colour, state) if pair else f"{state} in {CODES[colour]!r}"
+        on = [standing] if (standing := bind_to_part('self.state == "on"', home, device, prefix)) else []
+        mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
+        condition = " and ".join([*(one.text for one in on), *mode, f"({shown})"])
+        if not compile_condition(condition, home.plan).holds(home):
+            meaning = Coloured(device, part, colour)
+            return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
+    return None
+
+
+SUBCATEGORIES = {"named": named}

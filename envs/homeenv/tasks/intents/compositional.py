@@ -1,0 +1,286 @@
+"""Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10).
+
+Invariants: a set of devices is what `noun.denotes` makes of its description; devices that are already as wanted must
+stay so, and so must the other parts of a device with several parts; the description of a set reads no device that
+another intent may change.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from homerl.envs.homeenv.language.meaning import Act, Command, Comparison, Target
+from homerl.envs.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place, values_of
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, literal, propose
+from homerl.envs.homeenv.tasks.blueprint import Factors
+from homerl.envs.homeenv.tasks.intents.choice import (
+    KINDS,
+    TRIVIAL,
+    comparisons,
+    is_muddled,
+    ranks,
+    resolve_target,
+    room_signs,
+    scope,
+)
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
+from homerl.envs.homeenv.tasks.intents.operation import Operation, carry
+
+MOST = 24  # most devices of one request
+TRIES = 60  # number of descriptions tried in a home
+ENDING = ("turn_off", "close", "pause", "stop")  # services that people ask for whatever the settings of the device
+# Services that nobody asks of several devices.
+UNTOLD = (
+    "set_alias",
+    "set_channel",
+    "set_hold_time",
+    "set_page",
+    "set_breathing_light_enabled",
+    "set_countdown",
+    "set_tilt",
+)
+OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock", "open": "close", "closed": "open"}
+
+
+@dataclass(frozen=True)
+class InRooms:
+    """An act in rooms that a condition describes.
+
+    The condition may come first: "in rooms where it is warm, open the curtains".
+    """
+
+    act: Act
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """The act, as the only one of its request."""
+        return (self.act,)
+
+    def words(self, speaker: Speaker) -> str:
+        """The request, in half of the cases with the condition first."""
+        if not speaker.chance(0.5):
+            return speaker.request(self.acts)
+        bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
+        clause = speaker.say("request", act=speaker.act(bare, phrase(bare.target, speaker, placed=False)))
+        return speaker.say("compositional.fronted", where=place(self.act.target, speaker), clause=clause)
+
+
+Reads = tuple[tuple[str, str], ...]  # (device id, path) pairs
+
+
+def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Changes of several devices, one for each.
+
+    If the home offers fewer than wanted, the draft has fewer devices, but at least two.
+    """
+    wanted = rng.randint(*ask.devices)
+    chosen: dict[str, DeviceAction] = {}
+    for action in actions(home, rng):
+        if action.device.did not in ask.taken:
+            chosen.setdefault(action.device.did, action)
+        if len(chosen) == wanted:
+            break
+    if len(chosen) < 2:
+        return None
+    factors = Factors(scope="multi_device")
+    return control("explicit", tuple(chosen.values()), factors)
+
+
+def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """The same operation on all devices of a kind, in some place."""
+    for kind in _kinds(home, rng):
+        target = resolve_target(scope(home, kind, rng, ask.briefed), home)
+        if len(target.devices) < 2 or _taken(target.devices, ask):
+            continue
+        first = operation(home, target, rng)
+        if first is None:
+            continue
+        second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
+        pair = second is not None and second.service.startswith("set_") and second.service != first.service
+        wanted = (first, second) if pair and second else (first,)
+        if draft := command_draft("batch", home, target, wanted, ask):
+            return draft
+    return None
+
+
+def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """An operation on the devices of a kind that meet a comparison."""
+    for kind in _kinds(home, rng):
+        within = scope(home, kind, rng, ask.briefed)
+        candidates = denotes(within, home)
+        if len(candidates) < 2 or _taken(candidates, ask):
+            continue
+        for comparison in comparisons(home, within, rng):
+            target = resolve_target(replace(within, where=comparison), home)
+            wanted = operation(home, target, rng)
+            if wanted is None or not sensible(comparison, wanted):
+                continue
+            reads = _reads(candidates, kind, comparison.attribute)
+            draft = command_draft("state_dependent", home, target, (wanted,), ask, reads)
+            if draft and set(draft.devices) == {device.did for device in target.devices}:
+                return draft
+    return None
+
+
+def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """An operation on all devices of a kind in some rooms.
+
+    These are the rooms where another kind of device meets a comparison, or all other rooms.
+    """
+    for kind in _kinds(home, rng):
+        for sign, comparison in room_signs(home, rng):
+            elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
+            target = resolve_target(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
+            signs, alike = of_kind(home, sign), of_kind(home, kind)
+            if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
+                continue
+            wanted = operation(home, target, rng)
+            reads = _reads(signs, sign, comparison.attribute)
+            if wanted and (draft := command_draft("room_dependent", home, target, (wanted,), ask, reads)):
+                return replace(draft, meaning=InRooms(wanted.on(target)))
+    return None
+
+
+def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """An operation on the first few devices of a kind by a number."""
+    for kind in _kinds(home, rng):
+        within = scope(home, kind, rng, ask.briefed)
+        candidates = denotes(within, home)
+        if len(within.rooms) > 1 or len(candidates) < 2 or _taken(candidates, ask):
+            continue  # "the brightest in the hall and the study" might be one in each
+        for target in ranks(home, within, rng):
+            wanted = operation(home, target, rng)
+            if wanted is None or not _fits_rank(target, wanted, home):
+                continue
+            read = (target.ranking.attribute, *(("state",) if target.where else ()))
+            reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
+            draft = command_draft("top_n", home, target, (wanted,), ask, reads)
+            if draft and set(draft.devices) == {device.did for device in target.devices}:
+                return draft
+    return None
+
+
+def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
+    """Kinds of which the home has several devices, drawn `TRIES` times.
+
+    Kinds with more devices are drawn more often.
+    """
+    counts = {kind: len(of_kind(home, kind)) for kind in KINDS}
+    several = {kind: count**0.5 for kind, count in counts.items() if count > 1}
+    for _ in range(TRIES if several else 0):
+        yield rng.choices(list(several), list(several.values()))[0]
+
+
+def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
+    return any(device.did in ask.taken for device in devices)
+
+
+def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
+    """A random operation that one of the devices can do, and that would change it; None if there is none."""
+    device = rng.choice(target.devices)
+    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.of_kind)]
+    for path in rng.sample(paths, len(paths)):
+        flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
+        action = None if flicker else propose(home, device, path, rng)
+        if action and action.asked == action.service and action.service not in UNTOLD and action.value not in TRIVIAL:
+            return Operation(action.service, action.value, action.type)
+    return None
+
+
+def _of_kind(device: Device, path: str, kind: str) -> bool:
+    prefix, dot, _ = path.rpartition(".")
+    return prefix + dot in parts_of(device, kind)
+
+
+def sensible(comparison: Comparison, wanted: Operation) -> bool:
+    """Whether people would ask this operation of devices that they describe so.
+
+    It must reverse what the description says, or end what the devices do.
+    """
+    if comparison.attribute == "state":
+        opposite = OPPOSITES.get(comparison.value, "")
+        return wanted.service == opposite or (opposite is None and wanted.service != "turn_on")
+    if wanted.service == f"set_{comparison.attribute}":
+        return not OPERATORS[comparison.operator](wanted.value, comparison.value)
+    if comparison.attribute == "position":
+        open_now = comparison.operator == ">"
+        return wanted.service == ("close" if open_now else "open")
+    return wanted.service in ENDING
+
+
+def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
+    """Whether people would ask this operation of devices with this rank.
+
+    It must not be what the devices do already, nor move them further in the direction of the rank.
+    """
+    if wanted.service in ("turn_on", "open", "play") and not target.ranking.attribute.startswith("current"):
+        return False
+    if wanted.service != f"set_{target.ranking.attribute}":
+        return True
+    rest = denotes(replace(target, rank=None), home)
+    others = [device for device in rest if device not in target.devices]
+    bound = [value for device in others for value in values_of(home, device, target.of_kind, target.ranking.attribute)]
+    beyond = OPERATORS["<" if target.ranking.highest else ">"]
+    return all(beyond(wanted.value, value) for value in bound)
+
+
+def command_draft(
+    subcategory: str,
+    home: Home,
+    target: Target,
+    wanted: tuple[Operation, ...],
+    ask: Ask,
+    reads: tuple[tuple[str, str], ...] = (),
+) -> Draft | None:
+    """The draft that asks for these operations on a target.
+
+    None if it has too many devices, if people could disagree about them, if some cannot do the operations, or if none
+    would change.
+    """
+    if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
+        return None
+    outcomes = [outcome for device in target.devices for outcome in carry(home, device, target.of_kind, wanted)]
+    carried = [outcome for outcome in outcomes if outcome is not None]
+    if len(carried) < len(outcomes) or not any(changes for _, changes in carried):
+        return None
+    changed = tuple(action for action, changes in carried if changes)
+    kept = [action.condition for action, changes in carried if not changes]
+    pronoun = replace(target, pronoun=True)
+    acts = tuple(one.on(target if i == 0 else pronoun) for i, one in enumerate(wanted))
+    draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
+    beside = [text for action in changed for text in _beside(home, action.device, target.of_kind)]
+    if ask.whole_sets and not reads:  # who has read the states knows which are as wanted
+        draft = replace(draft, plan=tuple(call for action, _ in carried for call in action.plan))
+    return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
+
+
+def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
+    """Conditions that the device's parts of other kinds keep their state."""
+    mine = parts_of(device, kind)
+    for prefix, _ in device.spec.kinds:
+        path = prefix + "state"
+        if prefix not in mine and path in device.spec.attribute_index:
+            yield f'device("{device.did}").{path} == {literal(home.get(device.did, path))}'
+
+
+def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str) -> tuple[tuple[str, str], ...]:
+    pairs = ((device, prefix + attribute) for device in devices for prefix in parts_of(device, kind))
+    return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
+
+
+def _factors(ask: Ask, reads: Reads) -> Factors:
+    return Factors(scope="batch_device", dependency="dependent" if reads else "independent")
+
+
+SUBCATEGORIES = {
+    "explicit": explicit,
+    "batch": batch,
+    "state_dependent": state_dependent,
+    "room_dependent": room_dependent,
+    "top_n": top_n,
+}

@@ -1,0 +1,56 @@
+"""Wishes for more or less of something in a room, without a device: "a bit warmer in the study".
+
+Invariants: one device of the room alone can change what is felt, by one attribute; the wish is met as one of
+`adjust/step` is.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents import adjust
+from homerl.envs.homeenv.tasks.intents.adjust import FELT, Adjusting, dials
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+
+GROUPS = ("light", "sound", "warmth")
+
+
+@dataclass(frozen=True)
+class Felt:
+    """A wish for more or less light, sound or warmth in a room; `way` is up or down."""
+
+    group: str
+    way: str
+    room: Room
+
+    def words(self, speaker: Speaker) -> str:
+        """The request, which names the room alone."""
+        said = speaker.say(f"felt.{self.way}.{self.group}", room=speaker.room(self.room))
+        return speaker.say("request", act=said) if speaker.style == "clear" else said
+
+
+def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A step of the only device that can make it."""
+    every = [dial for dial in dials(home, rng, frozenset()) if FELT[dial.attribute] in GROUPS]
+    places = [(FELT[dial.attribute], dial.device.room.id) for dial in every]
+    for dial, place in zip(every, places):
+        lone = places.count(place) == 1 and not _others(home, *place, dial.device.did)
+        draft = adjust.step_of(home, rng, dial) if lone and dial.device.did not in ask.taken else None
+        if draft and isinstance(draft.meaning, Adjusting):
+            felt = Felt(place[0], draft.meaning.way, dial.device.room)
+            return replace(draft, subcategory="in_room", meaning=felt, plainly=draft.meaning)
+    return None
+
+
+def _others(home: Home, group: str, room: str, did: str) -> bool:
+    """Whether another device of the room has such an attribute, though it cannot be changed as the home now is."""
+    others = (device for device in home.plan.devices if device.room.id == room and device.did != did)
+    names = (path.rpartition(".")[2] for device in others for path in device.spec.attribute_index)
+    return any(FELT.get(name) == group for name in names)
+
+
+SUBCATEGORIES: dict[str, Propose] = {"in_room": in_room}

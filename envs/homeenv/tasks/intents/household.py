@@ -1,0 +1,333 @@
+"""Errands: timers, lists, media, scenes and scripts by name, cleaning, mowing.
+
+A device can do an errand if it has the errand's services; its category decides only where two kinds share a service name.
+If a single device of the home can do it, people do not name it ("skip this song").
+
+Invariants: the wanted state is what the service does to the device's attributes, so a service that is called twice is
+wrong where that shows (two tracks on); errands that change nothing are not proposed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from homerl.envs.homeenv.language.clear import refuse_shared_device
+from homerl.envs.homeenv.language.known import grammar, languages
+from homerl.envs.homeenv.language.meaning import Target
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.state import join_clauses
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.service import CompiledService
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.tasks.actions import after, literal
+from homerl.envs.homeenv.tasks.blueprint import Call, Factors
+from homerl.envs.homeenv.tasks.intents.dialogue import framed
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.questions import number_answer, question
+from homerl.play.words.answers import Answer
+
+SLACK = 5  # seconds by which an answer about a running timer may be off
+RUNNING = (12, 15, 20, 25, 30, 40, 45, 50, 60, 75, 80, 90, 100, 120)  # minutes of a timer that was set before the episode
+CUT = 75  # minutes by which it was then shortened, for one to be lengthened
+MINUTES = (1, 2, 3, 4, 5, 8, 10, 12, 15, 20, 25, 30, 40, 45, 60)
+PER = {"second": 60, "minute": 1}  # units of a duration: how many make a minute
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What an errand is about: the arguments of the call, and how it is said.
+
+    `key` is a grammar key of which the `index`-th frame says it; or `text` says it.
+    """
+
+    args: tuple[Any, ...] = ()
+    key: str = ""
+    index: int = 0
+    text: str = ""
+
+    def said(self, speaker: Speaker) -> str:
+        """The words, in the speaker's language."""
+        if not self.key:
+            return self.text
+        if self.key.startswith("unit."):
+            return speaker.say(self.key, value=self.text)
+        return speaker.grammar.plain_all(self.key)[self.index]
+
+
+Things = Callable[[Home, Device, CompiledService, random.Random, str], Thing | None]
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A service that people ask for, by the categories that mean it so (none: any), and what it is asked about."""
+
+    service: str
+    categories: tuple[str, ...] = ()
+    things: Things | None = None
+    by_name: bool = False  # the device's name is what is asked for: a scene, a script
+    judged: tuple[str, ...] = ()  # the attributes that count, if not all that the call changes
+    prepared: str = ""  # what happened before the episode, a key of `PREPARED`
+
+
+def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | None:
+    """The values as canonical arguments of a service; None if they do not fit."""
+    kinds = compiled.service.arguments
+    if len(kinds) < len(values) or any(kind.required for kind in kinds[len(values) :]):
+        return None
+    try:
+        return tuple(kind.check(value) for kind, value in zip(kinds, values))
+    except Refused:
+        return None
+
+
+def _duration(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+    """A number of minutes, in the form that the service takes: a number with a unit, or "00:05:00"."""
+    minutes, kind = rng.choice(MINUTES), (*compiled.service.arguments, None)[0]
+    if kind is None:
+        return None
+    value: Any = f"{minutes // 60:02d}:{minutes % 60:02d}:00"
+    if kind.type in ("int", "float"):
+        value = minutes * PER.get(kind.unit or "second", 60)
+    args = _arguments(compiled, value)
+    return None if args is None else Thing(args, "unit.minute", text=str(minutes))
+
+
+def _one_of(key: str, *more: str) -> Things:
+    """A thing of the grammar: its words are the argument, as the user says them."""
+
+    def thing(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+        known = grammar(language).plain_all(key)
+        index = rng.randrange(len(known))
+        args = _arguments(compiled, known[index], *more)
+        return None if args is None else Thing(args, key, index)
+
+    return thing
+
+
+def language_of(home: Home, ask: Ask) -> str:
+    """The user's language, else that of the home's names: the first whose script they have."""
+    if ask.language is not None:
+        return ask.language
+    chinese = any("\u4e00" <= letter <= "\u9fff" for room in home.plan.rooms for letter in room.name)
+    return "zh" if chinese and "zh" in languages() else "en"
+
+
+def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+    """Something that is on the device's list."""
+    state = home.told_of(device.did)
+    items = [item for items in state.values() if isinstance(items, (list, tuple)) for item in items]
+    texts = [item if isinstance(item, str) else dict(item).get("summary") for item in items if item]
+    found = [text for text in texts if isinstance(text, str) and text]
+    if not found:
+        return None
+    text = rng.choice(found)
+    args = _arguments(compiled, text)
+    return None if args is None else Thing(args, text=text)
+
+
+def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+    """Something that is on the device's list, and is done."""
+    known = [argument.name for argument in compiled.service.arguments]
+    thing = _listed(home, device, compiled, rng, language)
+    if thing is None or "status" not in known:
+        return None
+    return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
+
+
+def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+    """A room to clean, by the name that people say and agents read."""
+    rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
+    if not rooms:
+        return None
+    room = rng.choice(rooms)
+    args = _arguments(compiled, (room.name,)) or _arguments(compiled, room.name)
+    return None if args is None else Thing(args, text=room.name)
+
+
+ERRANDS: Mapping[str, tuple[Errand, ...]] = {
+    "timer": (
+        Errand("start", ("timer",), _duration),
+        Errand("pause", ("timer",), prepared="started"),
+        Errand("cancel", ("timer",), prepared="started"),
+        Errand("change", ("timer",), _duration, prepared="shortened"),
+    ),
+    "list": (
+        Errand("add_item", (), _one_of("household.item")),
+        Errand("remove_item", (), _listed, prepared="written"),
+        Errand("update_item", (), _completed, judged=("needs_action", "completed"), prepared="written"),
+    ),
+    "skip": (Errand("media_next_track"), Errand("media_previous_track")),
+    "artist": (Errand("play_media", (), _one_of("household.artist", "artist"), judged=("media_content_id", "state")),),
+    "named": (Errand("turn_on", ("scene", "script"), by_name=True), Errand("press", ("button",), by_name=True)),
+    "clean": (
+        Errand("clean_area", (), _area),
+        Errand("start", ("vacuum",)),
+        Errand("return_to_base", ("vacuum",)),
+        Errand("return_to_dock", ("vacuum",)),
+    ),
+    "mow": (Errand("start_mowing"), Errand("dock", ("lawn_mower",))),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An errand of a device, as a sentence; a device that alone can do it is not named."""
+
+    errand: Errand
+    device: Device
+    part: str
+    thing: Thing
+    sole: bool
+
+    def words(self, speaker: Speaker) -> str:
+        """A request in the frames of the service: for a sole device, a scene's name, or one device among several."""
+        kind = "named" if self.errand.by_name else "sole" if self.sole else "of"
+        slots = {"thing": self.thing.said(speaker)}
+        if self.errand.by_name:
+            refuse_shared_device(self.device, speaker.home)
+            slots["thing"] = speaker.called(self.device)
+        elif not self.sole:
+            slots["target"] = speaker.target(Target.of(self.device, self.part))
+        group = self.device.spec.category if self.errand.by_name else self.errand.service
+        group = "start_timer" if group == "start" and self.thing.args else group
+        said = speaker.say(f"household.{group}.{kind}", **slots)
+        return speaker.say("request", act=said) if speaker.style == "clear" else said
+
+
+def _doers(home: Home, errand: Errand) -> list[tuple[Device, str]]:
+    """The (device, path of the service) pairs that can do an errand."""
+    return [
+        (device, path)
+        for device in home.plan.devices
+        if not errand.categories or device.spec.category in errand.categories
+        for path in device.spec.service_index
+        if path.rpartition(".")[2] == errand.service
+    ]
+
+
+def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | None:
+    """The condition that the attributes that the call changes are as it leaves them; None if it is refused or idle.
+
+    A text that the person said may be written with capitals.
+    """
+    try:
+        later = after(home, (call,))
+    except Refused:
+        return None
+    earlier, state = home.told_of(device.did), later.told_of(device.did)
+    counted = [path for path in state if state[path] != earlier[path]]
+    if errand.judged:
+        counted = [path for path in counted if path.rpartition(".")[2] in errand.judged]
+    said = [arg for arg in call.args if isinstance(arg, str)]
+    clauses = [f'device("{device.did}").{path} {_equal(state[path], said)}' for path in counted]
+    return " and ".join(clauses) or None
+
+
+def _equal(value: Any, said: Sequence[str]) -> str:
+    """The comparison with a value, in any of the usual cases if it is a text that was said."""
+    if value not in said or not isinstance(value, str):
+        return f"== {literal(value)}"
+    ways = dict.fromkeys((value, value.capitalize(), value.title()))
+    return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {literal(value)}"
+
+
+def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random, language: str) -> tuple[Call, ...]:
+    """Calls before the episode after which an errand makes sense: a timer runs, something is on a list."""
+    made: list[Call] = []
+    if prepared == "written":
+        items = grammar(language).plain_all("household.item")
+        made = [Call(did=device.did, service="add_item", args=(item,)) for item in rng.sample(items, rng.randint(1, 3))]
+    elif prepared:
+        shortened = prepared == "shortened"
+        minutes = rng.choice([minutes for minutes in RUNNING if minutes > CUT or not shortened])
+        made = [Call(did=device.did, service="start", args=(60 * minutes,))]
+        made += [Call(did=device.did, service="change", args=(-60 * CUT,))] if shortened else []
+    try:
+        after(home, made)
+    except (Refused, KeyError):
+        return ()
+    return tuple(made)
+
+
+def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Iterator[Draft]:
+    doers, language = _doers(original, errand), language_of(original, ask)
+    for device, path in rng.sample(doers, len(doers)):
+        compiled, taken = device.spec.service_index[path], ask.taken
+        before = _calls_before(original, device, errand.prepared, rng, language) if ask.first else ()
+        home = after(original, before)
+        empty = _arguments(compiled)
+        thing = (
+            errand.things(home, device, compiled, rng, language)
+            if errand.things
+            else Thing(empty)
+            if empty is not None
+            else None
+        )
+        if thing is None or device.did in taken:
+            continue
+        call = Call(did=device.did, service=path, args=thing.args)
+        if condition := _effect(home, call, device, errand):
+            meaning = Wanted(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
+            yield Draft(
+                "",
+                meaning,
+                Factors(),
+                conditions=(condition,),
+                devices=(device.did,),
+                plan=(call,),
+                before=before,
+            )
+
+
+def _about(subcategory: str) -> Propose:
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        """The first of the subcategory's errands, in random order, that some free device can do."""
+        errands = ERRANDS[subcategory]
+        for errand in rng.sample(errands, len(errands)):
+            for draft in _wanted(home, errand, rng, ask):
+                return replace(draft, subcategory=subcategory)
+        return None
+
+    return propose
+
+
+def _time(seconds: int, speaker: Speaker) -> str:
+    """A duration in minutes, or in seconds if it is not whole minutes, in the usual frame: others fit only some replies."""
+    unit, value = ("second", seconds) if seconds % 60 else ("minute", seconds // 60)
+    key = speaker.first(f"unit.{unit}.{value}", f"unit.{unit}")
+    return speaker.grammar.draw(key, {"value": str(value)}, speaker.rng, "clear", "any", 0.0)
+
+
+def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "How long does the timer still run?", of the home's only timer, which was started before."""
+    timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
+    before = _calls_before(home, timers[0], "started", rng, language_of(home, ask)) if len(timers) == 1 and ask.first else ()
+    state = after(home, before).told_of(timers[0].did) if len(timers) == 1 else {}
+    left = state.get("remaining")
+    if state.get("state") != "active" or not isinstance(left, int) or not left:
+        return None
+    kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
+    reply = framed("household.reply.left", value=lambda speaker: _time(left, speaker))
+    draft = question(framed("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
+    return None if draft is None else replace(draft, subcategory="time_left", before=before)
+
+
+def on_list(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "What is on my list?", of the home's only list, after some things were written on it."""
+    lists = [device for device in home.devices(category="todo") if "needs_action" in device.spec.attribute_index]
+    before = _calls_before(home, lists[0], "written", rng, language_of(home, ask)) if len(lists) == 1 and ask.first else ()
+    items = after(home, before).get(lists[0].did, "needs_action") if len(lists) == 1 else ()
+    if not items or not all(isinstance(item, str) for item in items):
+        return None
+    others = [item for item in grammar(language_of(home, ask)).plain_all("household.item") if item not in items]
+    answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=tuple(others))
+    reply = framed("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
+    draft = question(framed("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
+    return None if draft is None else replace(draft, subcategory="on_list", before=before)
+
+
+SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS} | {"time_left": time_left, "on_list": on_list}

@@ -1,0 +1,323 @@
+"""Personalised memory, QT5 and TC6: the request leaves out what the earlier dialogue or the known facts say.
+
+`short_term`: values and choices told earlier, before the last exchange; or an earlier adjustment that is undone.
+`long_term`: of several known preferences, those for the cue count, and the others are distractors.
+
+Invariant: an utterance never names both the device and the value that it asks for, unless it undoes something.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from homerl.envs.homeenv.language.meaning import Command
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, after, enact, propose
+from homerl.envs.homeenv.tasks.blueprint import Call
+from homerl.envs.homeenv.tasks.intents.dialogue import (
+    DEPENDENT,
+    SEVERAL,
+    Phrased,
+    act_text,
+    device_text,
+    frame_text,
+    framed,
+    on_the_same,
+    past_actions,
+    past_request,
+    plan_undo,
+    repeated,
+)
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.envs.homeenv.tasks.traits import device_kind
+from homerl.envs.homeenv.tasks.undo import as_it_was
+
+# Occasions, and the kinds of devices about which people have preferences then.
+CUES: dict[str, tuple[str, ...]] = {
+    "sleep": ("light", "fan", "ceiling_fan", "air_conditioner", "curtain", "heater", "thermostat", "humidifier", "speaker",
+              "air_purifier", "smart_screen", "lock", "ac_gateway", "tv"),
+    "read": ("light", "ceiling_fan", "speaker", "curtain", "fan", "air_conditioner", "heater"),
+    "film": ("tv", "light", "curtain", "speaker", "air_conditioner", "ceiling_fan"),
+    "cook": ("range_hood", "oven", "light", "air_purifier", "speaker", "smart_screen"),
+    "work": ("light", "air_conditioner", "heater", "fan", "curtain", "speaker", "thermostat", "humidifier", "air_purifier"),
+    "wake": ("curtain", "light", "speaker", "heater", "kettle", "smart_screen", "bath_heater", "thermostat", "ac_gateway"),
+    "leave": ("lock", "vacuum", "plug", "camera", "light", "thermostat", "heater", "wall_switch", "garage_door", "curtain"),
+    "return": ("light", "air_conditioner", "heater", "air_purifier", "speaker", "tv", "water_heater", "ac_gateway"),
+    "guests": ("light", "speaker", "tv", "air_conditioner", "air_purifier", "doorbell", "thermostat"),
+    "exercise": ("fan", "ceiling_fan", "air_conditioner", "speaker", "tv", "dehumidifier", "air_purifier"),
+    "bath": ("bath_heater", "water_heater", "light", "heater"),
+    "laundry": ("washer", "dehumidifier", "clothes_rack", "dishwasher"),
+}  # fmt: skip
+PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # the only types of rooms whose devices suit the cue
+MOST_SETTINGS = 2  # most settings of one preference
+FACTS = (3, 6)
+
+# short term
+
+
+def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set it to what I told you": a value named for later, with something else in between."""
+    for action in past_actions(home, rng, ask):
+        between = _other(home, action, rng, ask)
+        if action.value is None or isinstance(action.value, bool) or between is None:
+            continue
+        target = device_text(action.device, action.part)
+        told = framed("memory.later", text=act_text(action.act()))
+        meaning = framed("memory.as_told", target=target)
+        return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+    return None
+
+
+def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Turn on the one I spoke of": a device named for later, with another in between."""
+    for action in past_actions(home, rng, ask):
+        between = _other(home, action, rng, ask)
+        if between is not None:
+            told = framed("memory.choice", target=device_text(action.device, action.part))
+            meaning = Phrased(action.act(), frame_text("memory.chosen"), "multi_turn.now")
+            return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+    return None
+
+
+def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set B as I had A at first", after A has been changed."""
+    for first in past_actions(home, rng, ask):
+        now = after(home, first.plan)
+        second = propose(now, first.device, first.path, rng) if first.value is not None else None
+        if second is None or second.value == first.value:
+            continue
+        later = after(now, second.plan)
+        for action in _likewise(later, first, rng, ask):
+            slots = {"target": device_text(action.device, action.part), "other": device_text(first.device, first.part)}
+            past = (past_request(first), past_request(second))
+            return _recalled(action, framed("memory.as_first", **slots), (*first.plan, *second.plan), past)
+    return None
+
+
+def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Leave A as it was after all, B instead", with something else in between."""
+    for first in past_actions(home, rng, ask):
+        between = _other(home, first, rng, ask)
+        now = after(home, (*first.plan, *between.plan)) if between else home
+        undo = plan_undo(home, now, first.device) if between else None
+        action = _other(now, first, rng, ask, besides=(between.device.did,)) if between and undo else None
+        if between is None or undo is None or action is None:
+            continue
+        slots = {"wrong": device_text(first.device, first.part), "text": act_text(action.act())}
+        return Draft(
+            "short_term",
+            framed("multi_turn.instead", **slots),
+            SEVERAL,
+            conditions=(undo.condition, action.condition),
+            devices=(first.device.did, action.device.did),
+            plan=(*undo.calls, *action.plan),
+            plainly=Command((*undo.acts, action.act())),
+            before=(*first.plan, *between.plan),
+            past=(past_request(first, undo.told), past_request(between)),
+        )
+    return None
+
+
+def _other(
+    home: Home, action: DeviceAction, rng: random.Random, ask: Ask, besides: Sequence[str] = ()
+) -> DeviceAction | None:
+    """An action on another device, of the same kind if there is one."""
+    taken = {action.device.did, *ask.taken, *besides}
+    others = [device for device in home.plan.devices if device.did not in taken]
+    alike = [device for device in others if device_kind(device) == device_kind(action.device)]
+    for candidate in (*actions(home, rng, alike), *actions(home, rng, others)):
+        if candidate.value != action.value or candidate.value is None:
+            return candidate
+    return None
+
+
+def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
+    """The same action on other devices of the same kind."""
+    taken = {past.device.did, *ask.taken}
+    devices = [device for device in home.plan.devices if device.did not in taken]
+    for device in rng.sample(devices, len(devices)):
+        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(home, past, device, part)
+            ):
+                yield action
+
+
+def _noted(told: Any) -> PastTurn:
+    return PastTurn(told, framed("memory.noted"))
+
+
+def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
+    draft = control("short_term", (action,), DEPENDENT, meaning)
+    return replace(draft, plainly=Command((action.act(),)), before=before, past=past)
+
+
+# long term
+
+
+@dataclass(frozen=True)
+class Preference:
+    """What the user wants of a device: one or a few actions in order."""
+
+    device: Device
+    actions: tuple[DeviceAction, ...]
+
+    @property
+    def plan(self) -> tuple[Call, ...]:
+        """The calls of all actions, without repetitions."""
+        return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
+
+    @property
+    def values(self) -> frozenset[tuple[str, Any]]:
+        """The (path, value) pairs of the actions."""
+        return frozenset((action.path, action.value) for action in self.actions)
+
+    def said(self, speaker: Speaker) -> str:
+        """The actions as one clause."""
+        return speaker.join([speaker.act(action.act()) for action in self.actions])
+
+    def condition(self, home: Home) -> str:
+        """The condition that everything that the calls write is as they leave it."""
+        parts = {call.service: call.service.rpartition(".")[0] for call in self.plan}
+        index = self.device.spec.service_index
+        paths = [f"{parts[s]}.{a.name}".lstrip(".") for s in parts for _, a, _ in index[s].writes]
+        return as_it_was(after(home, self.plan), self.device, sorted(set(paths)))
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact about the user: a preference on some occasion, or always (`cue` None)."""
+
+    cue: str | None
+    preference: Preference
+
+    def words(self, speaker: Speaker) -> str:
+        """The fact as a sentence."""
+        if self.cue is None:
+            return speaker.say("memory.always", text=self.preference.said(speaker))
+        when = speaker.say(f"memory.cue.{self.cue}.when")
+        text = speaker.say("memory.fact", when=when, text=self.preference.said(speaker))
+        return text[0].upper() + text[1:]
+
+
+def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Time to sleep": what the user wants then, of one device or of two."""
+    for cue in rng.sample(list(CUES), len(CUES)):
+        devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
+        preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
+        meant = tuple(Fact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
+        if not meant:
+            continue
+        others = _distractors(home, rng, meant)
+        usual = {"doing": frame_text(f"memory.cue.{cue}.doing")}
+        meaning = framed(f"memory.cue.{cue}.say") if rng.random() < 0.6 else framed("memory.usual", **usual)
+        if others:
+            return _wanted(home, meant, others, meaning, rng)
+    return None
+
+
+def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set the lamp how I like it"."""
+    for device in rng.sample(home.plan.devices, len(home.plan.devices)):
+        preference = _preference(home, device, rng) if device.did not in ask.taken else None
+        if preference is None or all(action.value is None for action in preference.actions):
+            continue
+        meant = (Fact(None, preference),)
+        others = [fact for fact in _distractors(home, rng, meant) if fact.preference.device != device]
+        if len(others) >= FACTS[0] - 1:
+            return _wanted(home, meant, others, framed("memory.how_i_like", target=device_text(device)), rng)
+    return None
+
+
+def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning: Any, rng: random.Random) -> Draft | None:
+    """The draft of the facts `meant` among distractors; None if there are too few distractors."""
+    count = rng.randint(*FACTS) - len(meant)
+    memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
+    if len(memory) < FACTS[0]:
+        return None
+    rng.shuffle(memory)
+    preferences = [fact.preference for fact in meant]
+    return Draft(
+        "long_term",
+        meaning,
+        SEVERAL if len(preferences) > 1 else DEPENDENT,
+        conditions=tuple(preference.condition(home) for preference in preferences),
+        devices=tuple(preference.device.did for preference in preferences),
+        plan=tuple(call for preference in preferences for call in preference.plan),
+        plainly=Command(tuple(action.act() for preference in preferences for action in preference.actions)),
+        memory=tuple(memory),
+    )
+
+
+def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[Fact]:
+    """Facts with other cues, those on the same devices (with other settings) first."""
+    same = [fact.preference.device for fact in meant]
+    facts: list[Fact] = []
+    for cue in rng.sample(list(CUES), len(CUES)):
+        devices = _devices_for(home, rng, cue)
+        devices.sort(key=lambda device: device not in same)
+        if cue in {fact.cue for fact in meant}:
+            continue
+        for device in devices[: 1 if rng.random() < 0.5 else 3]:
+            preference = _preference(home, device, rng)
+            if preference and not any(
+                preference.values & fact.preference.values and preference.device == fact.preference.device for fact in meant
+            ):
+                facts.append(Fact(cue, preference))
+                break
+    return sorted(facts, key=lambda fact: fact.preference.device not in same)
+
+
+def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
+    """Devices that suit an occasion, in random order."""
+    fitting = [
+        device
+        for device in home.plan.devices
+        if device.spec.category in CUES[cue] and device.room.type in PLACES.get(cue, (device.room.type,))
+    ]
+    return rng.sample(fitting, len(fitting))
+
+
+def _preference(home: Home, device: Device, rng: random.Random) -> Preference | None:
+    """A preference of one or two settings, with a value if the device has any."""
+    options = list(actions(home, rng, (device,)))
+    valued = [action for action in options if action.value is not None]
+    first = next(iter(valued or options), None)
+    if first is None:
+        return None
+    settings, now = [first], after(home, first.plan)
+    for action in on_the_same(now, first, rng, valued=True):
+        wanted = len(settings) < MOST_SETTINGS and action.path != first.path and rng.random() < 0.6
+        if wanted and (fitting := enact(now, device, action.path, action.value)):
+            settings.append(fitting)
+    preference = Preference(device, tuple(settings))
+    end = after(home, preference.plan)
+    kept = all(end.get(device.did, path) == action.value for action in settings if (path := _set_by(action)))
+    return preference if kept else None
+
+
+def _set_by(action: DeviceAction) -> str | None:
+    """The attribute that a setting sets, if the service is named after it."""
+    path = action.path.replace("set_", "")
+    return path if path in action.device.spec.attribute_index and action.value is not None else None
+
+
+def _one_of(*ways: Propose) -> Propose:
+    """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
+
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+        return next(filter(None, drafts), None) if ask.first else None
+
+    return propose
+
+
+SUBCATEGORIES: dict[str, Propose] = {
+    "short_term": _one_of(_stated_value, _chosen_device, _as_at_first, _undone),
+    "long_term": _one_of(_on_cue, _on_device),
+}

@@ -1,0 +1,51 @@
+"""Questions about now: the time, the date, the day of the week.
+
+Invariant: they are asked only of agents that are told the time when the episode begins (`Ask.timed`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents.dialogue import framed
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.questions import question
+from homerl.play.words.answers import Answer
+
+FORMS = {"time": "%H:%M", "date": "%Y-%m-%d"}
+ANSWERED_WITHIN = 2  # minutes: a time may be rounded a little
+
+
+def _about(subcategory: str) -> Propose:
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        """The question, with the answer of the home's clock."""
+        if not ask.timed:
+            return None
+        now = datetime.fromtimestamp(home.clock, UTC)
+        if subcategory == "weekday":
+            answer = Answer(type="weekday", value=now.weekday())
+            reply = framed("moment.reply.weekday", value=lambda speaker: speaker.say(f"moment.day.{now.weekday()}"))
+        else:
+            text = now.strftime(FORMS[subcategory])
+            tolerance = ANSWERED_WITHIN if subcategory == "time" else 0
+            answer = Answer(type=subcategory, value=text, tolerance=tolerance)
+            reply = framed(f"moment.reply.{subcategory}", value=_literally(text))
+        draft = question(framed(f"moment.{subcategory}"), answer, (), reply)
+        assert draft is not None
+        return Draft(subcategory, draft.meaning, draft.factors, answer=answer, reply=draft.reply)
+
+    return propose
+
+
+def _literally(text: str) -> Callable[[Speaker], str]:
+    def said(speaker: Speaker) -> str:
+        return text
+
+    return said
+
+
+SUBCATEGORIES = {name: _about(name) for name in ("time", "date", "weekday")}

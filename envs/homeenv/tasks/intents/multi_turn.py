@@ -1,0 +1,399 @@
+"""Context-aware multi-turn interaction, QT4 and TC5: the meaning depends on what was said before.
+
+`continuation`, `coreference` and `topic_shift` follow an earlier dialogue, or a live intent whose conditions they leave
+met. `correction` and `backtracking` follow an earlier dialogue whose actions have been carried out. If these restore a
+state, the earlier dialogue tells that state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from homerl.envs.homeenv.language.meaning import Command, Meaning
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, after, enact, propose
+from homerl.envs.homeenv.tasks.intents.dialogue import (
+    DEPENDENT,
+    IT,
+    SEVERAL,
+    Phrased,
+    act_text,
+    device_text,
+    follow_up,
+    frame_text,
+    framed,
+    on_the_same,
+    past_actions,
+    past_request,
+    plan_undo,
+    repeated,
+    room_text,
+    that_text,
+    there_text,
+    value_text,
+)
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
+from homerl.envs.homeenv.tasks.traits import device_kind, members
+
+Follow = Draft | None
+STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)
+    "set_brightness": ("bright", None),
+    "set_screen_brightness": ("bright", None),
+    "set_volume": ("loud", ("speaker", "tv", "smart_screen")),
+    "set_volume_level": ("loud", None),
+    "set_speed": ("fast", ("fan",)),
+    "set_fan_speed": ("fast", ("air_purifier",)),
+    "set_position": ("open", None),
+    "set_target_temperature": ("warm", ("heater", "air_conditioner")),
+}
+EXACT = ("warm",)  # the step can be said in the unit itself ("two degrees warmer")
+
+
+def _after_a_past(subcategory: str, *ways: Callable[..., Follow]) -> Propose:
+    """A proposal that follows a past action.
+
+    For one past action after the other, the functions `ways` are tried in random order.
+    """
+
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
+        for action in past_actions(home, rng, ask):
+            now = after(home, action.plan)
+            for way in rng.sample(ways, len(ways)):
+                if (draft := way(home, now, action, rng, ask)) is not None:
+                    return replace(draft, subcategory=subcategory, then=tuple(_named(draft.then, subcategory)))
+        return None
+
+    return propose
+
+
+def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
+    return (replace(draft, subcategory=subcategory) for draft in drafts)
+
+
+def _request(action: DeviceAction, meaning: Meaning) -> Draft:
+    """A draft in words that need the past; when asked, the user names everything."""
+    return replace(control("", (action,), DEPENDENT, meaning), plainly=Command((action.act(),)))
+
+
+def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
+    """Devices other than the past one that may change, in random order."""
+    taken = {past.device.did, *ask.taken}
+    return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
+
+
+def _alike(past: DeviceAction, device: Device, part: str) -> bool:
+    """Whether a device has exactly the kind of the past one, so that "the same" can mean it without a name."""
+    kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
+    return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
+
+
+# continuation
+
+
+def _same_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Also do that in the study": for the only device of the same kind there."""
+    kind = device_kind(past.device, past.part)
+    for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
+        there = members(now, kind, room)
+        if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
+            continue
+        if _alike(past, *there[0]) and (action := repeated(now, past, *there[0])):
+            meaning = framed("multi_turn.same_room", room=room_text(room))
+            return follow_up(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _same_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The same for the study lamp"."""
+    for device in _free(now, past, ask, rng):
+        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(now, past, device, part)
+            ):
+                meaning = framed("multi_turn.same_device", target=device_text(device, part))
+                return follow_up(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "And the speed at 3": another setting of the same device, which leaves what was asked before as it is."""
+    done = compile_condition(past.condition, now.plan)
+    for action in on_the_same(now, past, rng, valued=True):
+        joins = not _written(action) & _written(past) and done.holds(after(now, action.plan))
+        if action.service.startswith("set_") and joins:
+            slots = {"name": _name_said(action), "value": value_text(action)}
+            frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
+            return follow_up(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
+    return None
+
+
+def _written(action: DeviceAction) -> set[str]:
+    """The attributes that its last call writes."""
+    return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.plan[-1].service].writes}
+
+
+def _name_said(action: DeviceAction) -> Callable[[Speaker], str]:
+    return lambda speaker: speaker.name(action.service.removeprefix("set_"))
+
+
+def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "A bit brighter": more or less of what was set."""
+    name, kinds = STEPS.get(past.service, (None, None))
+    bounds = past.type.range if past.type else None
+    numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool)
+    other = kinds and device_kind(past.device, past.part) not in kinds
+    if name is None or not numeric or bounds is None or other or not ask.first:
+        return None
+    up, (low, high) = rng.random() < 0.5, bounds
+    step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
+    value = past.value + (step if up else -step)
+    room = value + (step if up else -step)
+    if not (low <= value <= high and low <= room <= high):
+        return None
+    action = enact(now, past.device, past.path, type(past.value)(value))
+    if action is None:
+        return None
+    frame = f"multi_turn.more.{name}.{'up' if up else 'down'}"
+    if name in EXACT and rng.random() < 0.5:
+        meaning = framed(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.type))
+        return _past_only(past, _request(action, meaning))
+    return _past_only(past, _loosened(_request(action, framed(frame)), action, past.value, room))
+
+
+def _loosened(draft: Draft, action: DeviceAction, start: float, end: float) -> Draft:
+    """A draft that accepts any value beyond the earlier one, up to twice the step of the plan."""
+    path = action.path.replace("set_", "")
+    exact = f'device("{action.device.did}").{path} == {action.value!r}'
+    slot = f'device("{action.device.did}").{path}'
+    loose = f"{start!r} < {slot} <= {end!r}" if end > start else f"{end!r} <= {slot} < {start!r}"
+    return replace(draft, conditions=(draft.conditions[0].replace(exact, loose),))
+
+
+def _past_only(past: DeviceAction, now: Draft) -> Draft:
+    return replace(now, before=past.plan, past=(past_request(past),))
+
+
+# topic shift
+
+
+def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
+    for action in actions(now, rng, _free(now, past, ask, rng)):
+        other = (action.service, action.value) != (past.service, past.value)
+        if other and device_kind(action.device, action.part) != device_kind(past.device, past.part):
+            meaning = framed("multi_turn.shift", text=act_text(action.act()))
+            return follow_up(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """An unrelated request that a careless agent could confuse with the past.
+
+    It asks for the same setting with another value, or for a device in the same room.
+    """
+    others = [action for action in actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    same = [action for action in others if action.service == past.service]
+    near = same or [action for action in others if action.device.room == past.device.room]
+    if not near:
+        return None
+    action = near[0]
+    return follow_up(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_text(action.act()))))
+
+
+# coreference
+
+
+def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Turn it off again", "set that one to 40"."""
+    for action in on_the_same(now, past, rng):
+        back = action.value is None and past.value is None
+        words, frame = rng.choice((IT, that_text(past.device))), "multi_turn.again" if back else "multi_turn.now"
+        return follow_up(ask, rng, home, (past,), _request(action, Phrased(action.act(), words, frame)))
+    return None
+
+
+def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The other one": in a room with two of the kind."""
+    kind = device_kind(past.device, past.part)
+    others = [pair for pair in members(now, kind, past.device.room) if pair[0] != past.device]
+    if len(others) != 1 or len(members(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
+        return None
+    device, part = others[0]
+    again = [same for same in (repeated(now, past, device, part),) if same]
+    options = [*again, *(action for action in actions(now, rng, (device,)) if action.part == part)]
+    if not options:
+        return None
+    action = rng.choice(options[:2])
+    frame = "multi_turn.too" if action in again else "multi_turn.now"
+    meaning = Phrased(action.act(), frame_text("multi_turn.other"), frame)
+    return follow_up(ask, rng, home, (past,), _request(action, meaning))
+
+
+def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The fan there"."""
+    here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
+    for action in actions(now, rng, here):
+        if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
+            continue
+        meaning = Phrased(action.act(), there_text(action.device), "multi_turn.now")
+        return follow_up(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The first one", of two devices that were mentioned."""
+    for second in actions(now, rng, _free(now, past, ask, rng)):
+        later = after(now, second.plan)
+        word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
+        for action in on_the_same(later, meant, rng):
+            meaning = Phrased(action.act(), frame_text(word), "multi_turn.now")
+            return follow_up(ask, rng, home, (past, second), _request(action, meaning))
+    return None
+
+
+# correction
+
+
+def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, make it 26"."""
+    if past.value is None or isinstance(past.value, bool):
+        return None
+    for _ in range(4):
+        action = propose(now, past.device, past.path, rng)
+        if action is not None and action.value != past.value:
+            slots = {"value": value_text(action), "wrong": value_text(past)}
+            return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
+    return None
+
+
+def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, turn it off": another action without a value on the same device."""
+    for action in on_the_same(now, past, rng, valued=False):
+        if past.value is None:
+            return _past_only(past, _request(action, Phrased(action.act(), IT, "multi_turn.no")))
+    return None
+
+
+def _other_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Not the bedroom, the study"."""
+    kind = device_kind(past.device, past.part)
+    for device, part in members(now, kind):
+        alone = len(members(now, kind, device.room)) == 1 and device.room != past.device.room
+        free = alone and device.did not in ask.taken and _alike(past, device, part)
+        if free and (action := repeated(now, past, device, part)):
+            slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
+            return _instead(home, now, past, action, framed("multi_turn.not_room", **slots))
+    return None
+
+
+def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, I meant the study lamp"."""
+    for device in _free(now, past, ask, rng):
+        for path in device.spec.service_index:
+            part = path.rpartition(".")[0]
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(now, past, device, part)
+            ):
+                slots = {"right": device_text(device, part), "wrong": device_text(past.device, past.part)}
+                return _instead(home, now, past, action, framed("multi_turn.not_device", **slots))
+    return None
+
+
+def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Leave the fan as it was, turn on the lamp instead"."""
+    for action in actions(now, rng, _free(now, past, ask, rng)):
+        slots = {"wrong": device_text(past.device, past.part), "text": act_text(action.act())}
+        return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
+    return None
+
+
+def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
+    """A draft that undoes the past action and does another."""
+    undo = plan_undo(home, now, past.device)
+    if undo is None:
+        return None
+    return Draft(
+        "",
+        meaning,
+        SEVERAL,
+        conditions=(undo.condition, action.condition),
+        devices=(past.device.did, action.device.did),
+        plan=(*undo.calls, *action.plan),
+        plainly=Command((*undo.acts, action.act())),
+        before=past.plan,
+        past=(past_request(past, undo.told),),
+    )
+
+
+# backtracking
+
+
+def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Put it back as it was", where the assistant has told the earlier state."""
+    if (undo := plan_undo(home, now, past.device)) is None:
+        return None
+    meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_text(past.device))))
+    draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, Command(undo.acts))
+    return replace(draft, before=past.plan, past=(past_request(past, undo.told),))
+
+
+def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """The state before the last of two settings, which the request for the first setting told."""
+    if past.value is None:
+        return None
+    for _ in range(4):
+        second = propose(now, past.device, past.path, rng)
+        if second is None or second.value == past.value:
+            continue
+        undo = plan_undo(now, after(now, second.plan), past.device)
+        if undo is None or len(undo.calls) != 1 or undo.calls[0].args != (past.value,):
+            return None
+        draft = Draft("", framed("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls)
+        draft = replace(draft, plainly=Command(undo.acts), past=(past_request(past), past_request(second)))
+        return replace(draft, before=(*past.plan, *second.plan))
+    return None
+
+
+def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """Two things were done; one of them is undone, or both are."""
+    for second in actions(now, rng, _free(now, past, ask, rng)):
+        later = after(now, second.plan)
+        undos = [undo for action in (past, second) if (undo := plan_undo(home, later, action.device))]
+        if len(undos) < 2:
+            continue
+        meant = rng.choice((undos[:1], undos[1:], undos))
+        named = device_text(meant[0].device)
+        meaning = framed("multi_turn.back_both") if len(meant) > 1 else framed("multi_turn.back_named", target=named)
+        return Draft(
+            "",
+            meaning,
+            DEPENDENT if len(meant) == 1 else SEVERAL,
+            conditions=tuple(undo.condition for undo in meant),
+            devices=tuple(undo.device.did for undo in meant),
+            plan=tuple(call for undo in meant for call in undo.calls),
+            plainly=Command(tuple(act for undo in meant for act in undo.acts)),
+            before=(*past.plan, *second.plan),
+            past=(past_request(past, undos[0].told), past_request(second, undos[1].told)),
+        )
+    return None
+
+
+def _first_only(propose: Propose) -> Propose:
+    """The proposal, restricted to the first intent of a blueprint, which alone may have an earlier dialogue."""
+    return lambda home, rng, ask: propose(home, rng, ask) if ask.first else None
+
+
+SUBCATEGORIES: dict[str, Propose] = {
+    "continuation": _after_a_past("continuation", _same_in_room, _same_on_device, _further, _more),
+    "topic_shift": _after_a_past("topic_shift", _elsewhere, _tempting),
+    "coreference": _after_a_past("coreference", _it, _other_one, _there, _first_one),
+    "correction": _first_only(
+        _after_a_past("correction", _other_value, _other_act, _other_room, _other_device, _other_thing)
+    ),
+    "backtracking": _first_only(_after_a_past("backtracking", _undo, _undo_last, _undo_one_of_two)),
+}

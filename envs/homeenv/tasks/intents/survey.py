@@ -1,0 +1,91 @@
+"""Questions about all or any of a kind: "are all doors locked?", "is any window open?", "are any lights on upstairs?".
+
+Invariants: the answer is computed from the home and does not depend on what counts as the kind; nothing may change.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from homerl.envs.homeenv.language.meaning import Meaning
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_text, framed
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.questions import YesNo, question
+from homerl.envs.homeenv.tasks.traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
+from homerl.play.words.answers import Answer
+
+TRIED = 12  # kinds and places tried in a home
+OPENINGS = ("opener", "garage_door")  # categories that people may call windows or doors beside contact sensors
+
+
+def _matches(home: Home, rng: random.Random) -> DeviceMatches | None:
+    """At least two devices of a kind with the state that is asked about, in a room or the home."""
+    kinds = [kind for kind in TRAITS if len(possible_members(home, kind)) > 1]
+    for _ in range(TRIED if kinds else 0):
+        kind = rng.choice(kinds)
+        room = rng.choice((None, rng.choice(possible_members(home, kind)).room))
+        matches = match_devices(home, kind, (rng.choice(TRAITS[kind]),), room)
+        everything = match_devices(home, kind, (), room)
+        if matches is None or everything is None or len(everything.met) < 2:
+            continue
+        if {device.did for device in everything.met} == {did for did, _ in matches.reads}:
+            return matches
+    return None
+
+
+def _place(room: Room | None) -> Callable[[Speaker], str]:
+    if room is None:
+        return frame_text("survey.place")
+    return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
+
+
+def _asked(which: str, matches: DeviceMatches) -> Meaning:
+    (trait,) = matches.traits
+    if matches.kind == "lock" and matches.room is None:
+        return framed(f"survey.{which}.doors.{trait.name}")
+    many = frame_text(f"query.kind.{matches.kind}.many")
+    return framed(f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room))
+
+
+def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read, ...]) -> Draft | None:
+    draft = question(meaning, Answer(type="boolean", value=holds), reads, YesNo(holds))
+    return None if draft is None else replace(draft, subcategory=subcategory)
+
+
+def _contacts(home: Home) -> tuple[Read, ...]:
+    """The contacts of all doors and windows; none if one is null, or if openings have no contact sensor."""
+    if any(device.spec.category in OPENINGS for device in home.plan.devices):
+        return ()
+    reads = tuple((device.did, "contact") for device in home.plan.devices if "contact" in device.spec.attribute_index)
+    return () if any(home.get(*read) is None for read in reads) else reads
+
+
+def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
+    """A question whose answer follows from how many devices have the state, and how many there are."""
+
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        """Doors and windows by their contacts, or a kind of device."""
+        reads = _contacts(home)
+        if reads and rng.random() < 0.3:
+            states = [home.get(*read) for read in reads]
+            state = rng.choice(("open", "closed"))
+            met = sum(value == state for value in states)
+            return _answered(subcategory, framed(f"survey.{subcategory}.contacts.{state}"), holds(met, len(reads)), reads)
+        matches = _matches(home, rng)
+        if matches is None:
+            return None
+        count = len({did for did, _ in matches.reads})
+        return _answered(subcategory, _asked(subcategory, matches), holds(len(matches.met), count), matches.reads)
+
+    return propose
+
+
+SUBCATEGORIES: dict[str, Propose] = {
+    "all": _over("all", lambda met, count: met == count),
+    "any": _over("any", lambda met, count: met > 0),
+}

@@ -1,0 +1,355 @@
+"""The LLM author: a chat model writes the person, the scene and the tasks with their conditions (HomeFlow 3.3.1).
+
+A candidate takes three requests, each with a schema for its answer: the person with the scene, the tasks, and a verdict
+on each task. A task that fails a filter is left out and counted by filter and reason. The simulator decides whether a
+task is executable and within bounds. For consistency, the simulator checks that the plan meets the conditions and
+touches nothing else; then the model gives its verdict.
+
+Invariants:
+- A blueprint passes the same filters as one of the scripted author, and its verdicts are stored with it.
+- It contains no sentence and no name of the other split, and no spoken id or code.
+- The same answers of the model give the same blueprint.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from homerl.envs.core.documents import InputError, read_yaml, validate
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_to_json
+from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
+from homerl.envs.homeenv.tasks.faults import leak
+from homerl.envs.homeenv.tasks.filters import first_failure
+from homerl.envs.homeenv.tasks.profile import people, sample_profile
+from homerl.models.endpoint.structured import StructuredClient, Unreadable
+from homerl.play.words.manner import manner
+from homerl.play.words.splits import Split, split_of
+from homerl.worlds.contract import NoBlueprint
+
+SHOWN = 12  # most devices that the model is shown
+FAMILY = "authored"
+
+
+def _words(text: str) -> str:
+    """The text in one line; raises `ValueError` if it is empty."""
+    if not (words := " ".join(text.split())):
+        raise ValueError("it is empty")
+    return words
+
+
+Words = Annotated[str, AfterValidator(_words)]  # no length bound in the schema: servers differ in their support for it
+
+
+class AuthoringPrompts(Model):
+    """The prompts of `authoring.yaml`."""
+
+    person: str
+    tasks: str
+    judge: str
+    given: str
+    sketch: str
+    judged: str
+
+
+# The names and docstrings of the models below are part of the schemas that are sent to the model (and the names part of the
+# seeds), so that changing one changes what the model writes.
+class Likes(Model):
+    """What a person likes at home."""
+
+    temperature: int = Field(ge=10, le=32)
+    lighting: str
+    noise: str
+
+
+class Person(Model):
+    """A profile, and the slice of life that is lived now."""
+
+    name: Words
+    age: int = Field(ge=1, le=110)
+    gender: str
+    height_cm: int = Field(ge=50, le=230)
+    weight_kg: int = Field(ge=10, le=250)
+    health: str
+    habits: tuple[str, ...] = Field(min_length=1, max_length=4)
+    preferences: Likes
+    scene: Words
+
+
+class Task(Model):
+    """One thing that is wanted, and how it is checked."""
+
+    say: tuple[Words, ...] = Field(min_length=1)
+    plainly: tuple[Words, ...] = Field(min_length=1)
+    clarity: Literal["clear", "ambiguous", "missing_slot"]
+    noise: Literal["clean", "noisy"]
+    dependency: Literal["independent", "dependent"]
+    conditions: tuple[str, ...] = Field(min_length=1)
+    plan: tuple[Call, ...] = Field(min_length=1)
+
+
+class Tasks(Model):
+    """What a person wants in a scene."""
+
+    tasks: tuple[Task, ...] = Field(min_length=1)
+
+
+class Verdict(Model):
+    """What the model thinks of one task, the first being 1."""
+
+    task: int
+    consistent: bool
+    fault: Literal["none", "sentences", "conditions", "plan", "person", "scene"]
+    why: str
+
+
+class Verdicts(Model):
+    """The third filter's second half."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class Authored:
+    """A blueprint and the record of its making.
+
+    The record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
+    """
+
+    blueprint: Blueprint
+    record: dict[str, Any]
+
+
+@cache
+def authoring_prompts() -> AuthoringPrompts:
+    """The prompts, read once."""
+    return validate(AuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
+
+
+async def author_blueprint(
+    recipe: BlueprintRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
+) -> Authored:
+    """The first candidate of a seed that still has enough tasks after all filters.
+
+    Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
+    is counted in `dropped`.
+    """
+    rng = random.Random(f"llm blueprint {split} {seed}")
+    for attempt in range(1, attempts + 1):
+        home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
+        dropped["candidates: written"] += 1
+        try:
+            authored = await Candidate(recipe, split, seed, home, client, dropped).blueprint(rng)
+        except Unreadable:
+            dropped["candidate: unreadable"] += 1
+            continue
+        if authored:
+            return Authored(authored.blueprint, authored.record | {"candidates": attempt})
+    raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One home for which the model writes a person and tasks."""
+
+    recipe: BlueprintRecipe
+    split: Split
+    seed: int
+    home: Home
+    client: StructuredClient
+    dropped: Counter[str]
+
+    async def blueprint(self, rng: random.Random) -> Authored | None:
+        """The blueprint of the tasks that pass the filters, or None if too few do.
+
+        Raises `Unreadable` if an answer of the model cannot be parsed.
+        """
+        shown = self._shown(rng)
+        if not shown:
+            self.dropped["candidate: home offers too little"] += 1
+            return None
+        seed = rng.getrandbits(31)
+        person = await self._person(shown, rng, seed)
+        others = people(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
+        if any(name in person.name.split() or person.name.endswith(name) for name in others):
+            self.dropped["candidate: a name of the other split"] += 1
+            return None
+        if self._is_code(person.scene):
+            self.dropped["candidate: code in the scene"] += 1
+            return None
+        given = authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        low, high = self.recipe.intents
+        asked = authoring_prompts().tasks.format(
+            low=low, high=high, phrasings=self.recipe.phrasings, language=self._language
+        )
+        tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
+        self.dropped["tasks: written"] += len(tasks)
+        kept = [intent for task in tasks if (intent := self._passed(task, person))]
+        kept = _apart(kept, self.dropped)
+        verdicts = await self._verdicts(kept, person, seed) if kept else {}
+        agreed = [intent for number, intent in enumerate(kept, 1) if self._agreed(verdicts.get(number))]
+        if len(agreed) < low:
+            self.dropped["candidate: too few tasks are left"] += 1
+            return None
+        intents = [intent.model_copy(update={"id": number}) for number, intent in enumerate(agreed, 1)]
+        made = self._made(intents, person)
+        if failure := first_failure(made):
+            self.dropped["candidate: {}, {}".format(*failure)] += 1
+            return None
+        stored = [verdict.model_dump() for number, verdict in sorted(verdicts.items()) if kept[number - 1] in agreed]
+        return Authored(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
+
+    @property
+    def _language(self) -> str:
+        return manner(self.recipe.home.language).language
+
+    def _shown(self, rng: random.Random) -> str:
+        """Descriptions of some controllable devices.
+
+        At least one controllable device is not shown, so that the tasks leave it alone.
+        """
+        able = [device for device in self.home.plan.devices if device.spec.service_index]
+        chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
+        return "\n".join(_device(self.home, device) for device in chosen)
+
+    async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
+        minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
+        text = authoring_prompts().sketch.format(
+            person=_plain(sketch),
+            devices=shown,
+            hour=minutes // 60 % 24,
+            minute=minutes % 60,
+            outside=self.home.state_of(OUTDOORS)["temperature"],
+        )
+        return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
+
+    def _passed(self, task: Task, person: Person) -> Intent | None:
+        """The task as an intent, if its sentences and the simulator allow it."""
+        said, plainly = self._ours(task.say), self._ours(task.plainly)
+        if not (said and plainly):
+            self.dropped["author: no sentence of this split"] += 1
+        elif any(map(self._is_code, (*said, *plainly))):
+            self.dropped["author: code is said"] += 1
+        else:
+            intent = self._intent(task, said, plainly[0])
+            if not (failure := first_failure(self._made([intent], person))):
+                return intent
+            self.dropped["{}: {}".format(*failure)] += 1
+        return None
+
+    def _ours(self, texts: Sequence[str]) -> list[str]:
+        """The sentences that belong to the split."""
+        return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
+
+    def _is_code(self, text: str) -> bool:
+        """Whether the text contains an id, code or a phrase of a language model, by the rules for simulated users."""
+        return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
+
+    def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
+        devices = owners(task.conditions, self.home)
+        scope = "single_device" if len(devices) < 2 else "multi_device"
+        factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
+        return Intent(
+            id=1,
+            family=FAMILY,
+            subcategory=task.clarity,
+            factors=factors,
+            queries=tuple(said),
+            clarification=plainly,
+            conditions=task.conditions,
+            devices=devices,
+            plan=task.plan,
+        )
+
+    async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
+        tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
+        text = authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
+        answer = await self.client.ask(authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
+        return {verdict.task: verdict for verdict in answer.verdicts if 1 <= verdict.task <= len(intents)}
+
+    def _agreed(self, verdict: Verdict | None) -> bool:
+        if verdict is None or not verdict.consistent:
+            self.dropped[f"consistent: the judge: {verdict.fault if verdict else 'no verdict'}"] += 1
+            return False
+        return True
+
+    def _made(self, intents: Sequence[Intent], person: Person) -> Blueprint:
+        data = person.model_dump()
+        profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
+        return Blueprint(
+            id=f"{self.split}-{self.seed}",
+            seed=self.seed,
+            split=self.split,
+            language=self.recipe.home.language,
+            profile=profile,
+            scene=person.scene,
+            home=home_to_json(self.home),
+            intents=tuple(intents),
+            preserve=self.recipe.preserve,
+            toolset=self.recipe.toolset,
+            prompt=self.recipe.prompt,
+        )
+
+
+def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
+    """Ids of the devices that the conditions read.
+
+    Empty if a condition does not compile; the first filter then reports it.
+    """
+    try:
+        read = [slot for text in conditions for slot in compile_condition(text, home.plan).slots]
+    except InputError:
+        return ()
+    return tuple(
+        dict.fromkeys(home.plan.slots[slot].owner for slot in read if home.plan.slots[slot].owner in home.plan.by_did)
+    )
+
+
+def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
+    """The intents that share no device with an earlier one.
+
+    This keeps the tasks diverse, and no task undoes another.
+    """
+    taken: set[str] = set()
+    kept = []
+    for intent in intents:
+        if taken & set(intent.devices):
+            dropped["author: a device of another task"] += 1
+            continue
+        taken |= set(intent.devices)
+        kept.append(intent)
+    return kept
+
+
+def _device(home: Home, device: Device) -> str:
+    """One line about a device: id, place, name, state and services."""
+    services = (
+        f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+        for path, compiled in device.spec.service_index.items()
+    )
+    state = json.dumps(home.told_of(device.did), ensure_ascii=False)
+    return f"- {device.did} ({device.room.name} {device.name}): {state}; {'; '.join(services)}"
+
+
+def _plain(person: Model) -> str:
+    return json.dumps(person.model_dump(mode="json", exclude={"scene"}), ensure_ascii=False)
+
+
+def _judged(intent: Intent) -> str:
+    said = {"say": intent.queries, "plainly": intent.clarification, "conditions": intent.conditions}
+    return json.dumps(said | {"plan": [call.code for call in intent.plan]}, ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""Paraphrases of HomeEnv queries by an LLM, which are kept only if they certainly have the same meaning.
+
+A paraphrase must pass these checks, in this order: it is one sentence of words and no copy; it belongs to the split of its
+blueprint; it has no id; it names the same rooms and devices as the original; it contains every value of the original; and a
+second request, with only the home's devices and the paraphrase, recovers the calls of the plan. If a check fails, the
+original stays, and the reason is counted.
+
+Invariants: a blueprint's goals, plan and clarifications never change; a failed server raises an `InfraError` and never
+leaves a query as it is; the requests for one blueprint and query are the same in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.speaker import number_in_words
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
+from homerl.envs.homeenv.tasks.messages import label
+from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMERALS = "零一二三四五六七八九十百千点"
+RECOVER = """You turn what a person says to the voice assistant of a smart home into service calls. Answer with one JSON
+object: {"calls": [{"did": "...", "service": "...", "args": [...]}]}. Use the devices and services below, and call only
+what was asked for, in the order in which it was said."""
+
+
+class Understood(Model):
+    """The second answer: what somebody who hears the paraphrase alone would do."""
+
+    calls: tuple[Call, ...]
+
+
+class HomeParaphraser(Paraphraser):
+    """Rewords the queries of HomeEnv blueprints."""
+
+    def home_of(self, blueprint: Blueprint) -> Home:
+        """The blueprint's home."""
+        return home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+
+    async def paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
+        """A paraphrase that passes all checks.
+
+        Raises `Rejected` if it fails one, or if the query's meaning depends on more than the sentence.
+        """
+        if intent.clarify or blueprint.history or not intent.plan:
+            raise Rejected("nothing to check it by")  # the sentence alone does not determine the calls
+        paraphrase = await self.asked(query, blueprint)
+        check_words(query, paraphrase, intent, blueprint, home)
+        told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
+        understood = await self.client.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        if not same_calls(understood.calls, intent.plan):
+            raise Rejected("another meaning")
+        return paraphrase
+
+
+def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
+    """Check names, ids and values of a paraphrase. Raises `Rejected` with the first rule that it breaks."""
+    check_form(query, paraphrase, blueprint.split)
+    said, new = query.lower(), paraphrase.lower()
+    if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
+        raise Rejected("names an id")
+    if names_in(said, home) != names_in(new, home):
+        raise Rejected("other names")
+    values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
+    if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
+        raise Rejected("other values")
+
+
+def names_in(text: str, home: Home) -> Counter[str]:
+    """How often a text names each room and device. The longest name matches first, so `attic bedroom` is no `attic`."""
+    names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
+    counts: Counter[str] = Counter()
+    for name in sorted(names, key=len, reverse=True):
+        pattern = _pattern(name.lower())
+        counts[name] = len(pattern.findall(text))
+        text = pattern.sub(" \x00 ", text)
+    return +counts
+
+
+def _says(text: str, value: Any, language: str) -> bool:
+    """Whether a text contains the value in any of its forms."""
+    return any(_holds(text, way.lower()) for way in ways(value, language))
+
+
+def ways(value: Any, language: str) -> Iterable[str]:
+    """The forms of a value: digits or words for a number, any of its names for an option."""
+    if isinstance(value, bool):
+        return grammar(language).plain_all("value.true" if value else "value.false")
+    if isinstance(value, (int, float)):
+        number = int(value) if float(value).is_integer() else value
+        return (str(number), number_in_words(number, language))
+    known = grammar(language)
+    options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
+    return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
+
+
+def _holds(text: str, phrase: str) -> bool:
+    return bool(_pattern(phrase).search(text))
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    """A pattern for a phrase as whole words and numbers; in Chinese, only numbers have boundaries."""
+    before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
+    return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
+
+
+def inventory(home: Home) -> str:
+    """The devices and their services, as text for the second request."""
+    lines = []
+    for device in home.plan.devices:
+        services = (
+            f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+            for path, compiled in device.spec.service_index.items()
+        )
+        lines.append(f"- {label(device)}: {'; '.join(services) or 'a sensor'}")
+    return "\n".join(lines)
+
+
+def same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
+    """Whether an LLM's calls equal the plan; turning on a device that another call sets may be left out."""
+    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (heard, plan))
+    return _core(said) == _core(meant)
+
+
+def _core(calls: Sequence[tuple[str, str, tuple[Any, ...]]]) -> Counter[tuple[str, str, str]]:
+    """The calls, without those that only turn on what another call sets."""
+    switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
+    set_too = {
+        (did, part)
+        for did, part in switched
+        if any(d == did and s.startswith(part) and s != part + "turn_on" and "." not in s[len(part) :] for d, s, _ in calls)
+    }
+    kept = (c for c in calls if not (c[1].endswith("turn_on") and (c[0], c[1].removesuffix("turn_on")) in set_too))
+    return Counter((did, service, json.dumps([_plain(a) for a in args])) for did, service, args in kept)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,309 @@
+"""Whether a home has a wanted automation (SMH-Bench TC4), judged by what its rules do and not by their text.
+
+Two rules have the same trigger if they act at the same times (`_same_times`) and if their conditions agree in sampled
+states or in simulated courses of events (`_same_truth`, `_same_beginnings`). In these, sensors and rooms that show one
+quantity change together, and counters count. The actions of a rule are right if the wanted effects hold after them from
+every sampled state of its devices, and if they touch no other device.
+
+Invariants: pure; results are cached, so that the same question costs microseconds; an unusual rule raises no error and
+is merely not accepted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
+from homerl.envs.homeenv.sim.state.clock import advance
+from homerl.envs.homeenv.sim.state.rules import Rule
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.cron import next_time
+from homerl.envs.homeenv.tasks.blueprint import Automation, Call
+from homerl.envs.homeenv.tasks.samples import counters_of, states
+
+DAY = 86400
+FIRST = 16  # first times compared: they distinguish days of the week and of the month
+# Offsets in seconds; the next time after each is compared as well, which distinguishes months and years.
+PROBES = (*range(19 * DAY, 800 * DAY, 19 * DAY + 7201), *(years * 365 * DAY for years in (4, 9, 20, 40)))
+JITTER = 1  # seconds: a counter passes 900 one second after a hold of 900 has ended
+REST = 60  # seconds before and after the event in a simulated course of events
+SHUFFLES = 6  # number of random states of the devices that a rule acts on
+MOST_COURSES = 200
+
+
+def fulfils(home: Home, start: Home, wanted: Automation) -> bool:
+    """Whether rules made since the start do what is wanted."""
+    return bool(serving(home, start, wanted))
+
+
+def serving(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
+    """Ids of the rules made since the start that do what is wanted; empty if they do not.
+
+    Either one rule does everything, or several rules with the right trigger share the actions. The time of a one-shot
+    rule may be late by as much as the clock has advanced since the start, because "in an hour" counts from when the
+    rule is made.
+    """
+    made = made_since(home, start)
+    if not made:
+        return frozenset()
+    task, late = AutomationTask.of(start, wanted), home.clock - start.clock
+    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
+    indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
+    return frozenset(made[index].id for index in indices)
+
+
+def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
+    """The enabled rules that did not exist at the start."""
+    if not home.rules:
+        return ()
+    known = {rule.id for rule in start.rules}
+    return tuple(rule for rule in home.rules if rule.enabled and rule.id not in known)
+
+
+def flaw(home: Home, wanted: Automation) -> str | None:
+    """Why the automation is no valid goal in this home, or None."""
+    try:
+        rule = _rule(home, wanted)
+    except Refused as refusal:
+        return f"automation refused: {refusal.rule}"
+    if rule.timed and (rule.due is None or rule.due <= home.clock):
+        return "automation: its time is past"
+    if not rule.timed and rule.held:
+        return "automation: its trigger holds already"
+    task = AutomationTask("", home, wanted)
+    after = home.fork()
+    if any(effect.holds(home) for effect in task.effects):
+        return "automation: an effect holds already"
+    if not _calls(after, wanted.actions) or not all(effect.holds(after) for effect in task.effects):
+        return "automation: its actions do not have the effects"
+    return None if _does(task, (rule,)) else "automation: it does not do what it should"
+
+
+@dataclass(frozen=True)
+class AutomationTask:
+    """A wanted automation in the home at the start, with what is derived from the two.
+
+    Two tasks are equal if their `key` is equal.
+    """
+
+    key: str
+    start: Home = field(compare=False, repr=False)
+    wanted: Automation = field(compare=False, repr=False)
+
+    @staticmethod
+    def of(start: Home, wanted: Automation) -> AutomationTask:
+        """The task for this home and automation: a cached equal one if there is one."""
+        task: AutomationTask = _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+        return task
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The wanted automation as a rule of the home."""
+        return _rule(self.start, self.wanted)
+
+    @cached_property
+    def effects(self) -> tuple[Condition, ...]:
+        """The compiled conditions that must hold after the rule has acted."""
+        return tuple(compile_condition(text, self.start.plan) for text in self.wanted.effects)
+
+    @cached_property
+    def acted(self) -> frozenset[str]:
+        """Ids of the devices that the wanted actions touch."""
+        return frozenset(call.did for call in self.wanted.actions)
+
+    @cached_property
+    def still(self) -> Home:
+        """A copy of the home at the start in which only counters change by themselves."""
+        plan = replace(self.start.plan, forecast=())
+        for moving in (plan.wiring.rooms, plan.wiring.readings, plan.wiring.reading_of):
+            moving.clear()
+        return Home(plan, self.start.values, self.start.clock)
+
+    @cached_property
+    def before(self) -> tuple[Home, ...]:
+        """States from which the rule may have to act.
+
+        These are the start, a state in which its condition holds, the state after it has acted once, and `SHUFFLES`
+        random states of its devices.
+        """
+        begun = self.start.fork()
+        if self.rule.condition is not None:
+            sampled = states(self.start, [self.rule.condition])
+            begun = next((state for state in sampled if self.rule.condition.holds(state)), begun)
+        again = begun.fork()
+        _calls(again, self.wanted.actions)
+        return (self.start, begun, again, *(_shuffled(begun, self.acted, seed) for seed in range(SHUFFLES)))
+
+
+_kept = lru_cache(maxsize=256)(lambda task: task)  # equal tasks share one instance, and so its cached properties
+
+
+@dataclass(frozen=True)
+class RuleCheck:
+    """The question whether the rules `made` fulfil a task, as a cache key.
+
+    `late` is in seconds. Two checks are equal if their `key` is equal.
+    """
+
+    key: str
+    task: AutomationTask = field(compare=False, repr=False)
+    made: tuple[Rule, ...] = field(compare=False, repr=False)
+    late: int = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1024)
+def _serving(question: RuleCheck) -> tuple[int, ...]:
+    """Indices of the rules that fulfil the task together; empty if they do not."""
+    task, made = question.task, question.made
+    right = [index for index, rule in enumerate(made) if _same_trigger(task, rule, question.late)]
+    for index in right:
+        if _does(task, (made[index],)):
+            return (index,)
+    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted)
+    return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
+
+
+# Triggers
+
+
+def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
+    if task.rule.timed != made.timed:
+        return False
+    if made.timed:
+        return _same_times(task.rule, made, task.start.clock, late) and _same_truth(task, made)
+    if task.rule.hold or made.hold or counters_of(task.start, _conditions(task, made)):
+        return _same_beginnings(task, made)
+    return _same_truth(task, made)
+
+
+def _same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
+    ours, theirs = _times(wanted, now), _times(made, now)
+    if len(ours) == 1 == len(theirs) and ours[0] is not None and theirs[0] is not None:
+        return 0 <= theirs[0] - ours[0] <= late
+    return bool(theirs) and ours == theirs
+
+
+def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
+    return (rule.at,) if rule.at is not None else _cron_times(rule.cron or "", now)
+
+
+@lru_cache(maxsize=4096)
+def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
+    """The times of a cron line after `now`, in seconds since the epoch.
+
+    These are all times if there are fewer than `FIRST`. Otherwise they are the first ones, and the next time after each
+    of `PROBES`.
+    """
+    times: list[int] = []
+    while len(times) < FIRST and (moment := next_time(cron, times[-1] if times else now)) is not None:
+        times.append(moment)
+    return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
+
+
+def _same_truth(task: AutomationTask, made: Rule) -> bool:
+    """Whether both conditions hold in the same sampled states."""
+    ours, theirs = task.rule.condition, made.condition
+    if ours is None and theirs is None:
+        return True
+    sampled = states(task.start, _conditions(task, made))
+    return all((ours is None or ours.holds(s)) == (theirs is None or theirs.holds(s)) for s in sampled)
+
+
+def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
+    """Whether both rules act at the same seconds, within `JITTER`, in sampled courses of events.
+
+    In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
+    returns.
+    """
+    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.rule), ("made", made)))
+    longest = max(_longest(task.rule), min(made.hold, 2 * DAY)) + 2 * REST
+    for state in _thinned(list(states(task.still, _conditions(task, made), counting=False)), MOST_COURSES):
+        home, fired = task.still.fork(), []
+        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds(home)) for w in watchers)
+        for seconds, other in ((REST, task.still), (longest, state), (REST, task.still)):
+            _become(home, other)
+            fired += advance(home, seconds)
+        ours, theirs = ([f.clock for f in fired if f.rule == id] for id in ("wanted", "made"))
+        if len(ours) != len(theirs) or any(abs(a - b) > JITTER for a, b in zip(ours, theirs)):
+            return False
+    return True
+
+
+def _become(home: Home, other: Home) -> None:
+    """Set a home to another home's values, except for its counters, which keep counting."""
+    for change in home.diff(other):
+        if change.slot not in home.plan.wiring.counter_of:
+            home.set(change.slot, change.after)
+
+
+def _longest(rule: Rule) -> int:
+    """The longest wait in seconds before the rule acts: its hold, or a number that its counters are compared with."""
+    condition = rule.condition
+    counters = condition.plan.wiring.counter_of if condition else {}
+    numbers = [n for slot in counters if condition for n in condition.thresholds.get(slot) or ()]
+    return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
+
+
+def _conditions(task: AutomationTask, made: Rule) -> list[Condition]:
+    return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
+
+
+def _thinned(items: list[Any], most: int) -> list[Any]:
+    return items if len(items) <= most else random.Random(0).sample(items, most)
+
+
+# Actions
+
+
+def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
+    """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
+    if any(action.did not in task.acted for rule in rules for action in rule.actions):
+        return False
+    for state in task.before:
+        model, home = state.fork(), state.fork()
+        possible = _calls(model, task.wanted.actions) and all(effect.holds(model) for effect in task.effects)
+        for rule in rules:
+            _calls(home, rule.actions)
+        if possible and not all(effect.holds(home) for effect in task.effects):
+            return False
+    return True
+
+
+def _calls(home: Home, calls: Sequence[Any]) -> bool:
+    """Make the calls in order, and stop at the first refusal; whether no call was refused."""
+    try:
+        for call in calls:
+            if isinstance(call, Call):
+                home.call(call.did, call.service, call.args)
+            else:
+                home.call(call.did, call.service, (), dict(call.arguments))
+    except Refused:
+        return False
+    return True
+
+
+def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
+    """A copy of the home in which these devices have random values."""
+    rng, shuffled = random.Random(seed), home.fork()
+    for slot, place in enumerate(home.plan.slots):
+        if place.owner in dids and not getattr(place.type, "read_only", False):
+            shuffled.set(slot, place.type.sample(rng))
+    return shuffled
+
+
+def _rule(home: Home, wanted: Automation) -> Rule:
+    """The wanted rule as an agent would create it."""
+    return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
+
+
+def _described(home: Home, wanted: Automation) -> Iterator[dict[str, Any]]:
+    for call in wanted.actions:
+        service = home.plan.services.get((call.did, call.service))
+        names = [argument.name for argument in service[0].service.arguments] if service else []
+        yield {"did": call.did, "locator": call.service, "arguments": dict(zip(names, call.args))}

@@ -1,0 +1,188 @@
+"""HomeEnv as a `Situation`: the goals Φ over the home and over what was said, and the side effects of an agent.
+
+Invariant: whether a goal is met is a function of the home and of what was said; nothing here is random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.homeenv.sim.plan.conditions import Condition
+from homerl.envs.homeenv.sim.toolsets import TOOLSETS
+from homerl.envs.homeenv.sim.world import HomeWorld, changes
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by, turns_needed
+from homerl.envs.homeenv.tasks.goals import Goal, Heard, goals, keeps
+from homerl.envs.homeenv.tasks.messages import briefing
+from homerl.envs.homeenv.tasks.rules import serving
+from homerl.play.course import Added, Course
+from homerl.play.episode import Episode
+from homerl.play.messages import json_answer, words_of
+from homerl.play.situation import Reply, Situation
+
+
+@dataclass
+class HomeSituation(Situation):
+    """A blueprint's home, and what agents have said in it.
+
+    `start` is the home before the first step, `keeps` are the conditions that must still hold at the end, and `heard` is
+    what the agent has answered and asked so far.
+    """
+
+    code_tools: ClassVar[frozenset[str]] = frozenset({"pyexec"})
+    blueprint: Blueprint
+    world: HomeWorld
+    start: Home
+    goals: tuple[Goal, ...]
+    keeps: tuple[Condition, ...] = ()
+    heard: Heard = field(default_factory=Heard)
+
+    @classmethod
+    def begin(cls, blueprint: Blueprint) -> HomeSituation:
+        """The situation at the start of a blueprint."""
+        home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+        return _situation(blueprint, HomeWorld(home, blueprint.conditions, blueprint.toolset), home)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _situation, (self.blueprint, self.world, self.start, self.heard)
+
+    def opening(self) -> list[Message]:
+        """The system prompt, and the blueprint's history of earlier messages."""
+        b = self.blueprint
+        told = briefing(self.start, b.prompt, b.toolset, b.memory, b.language)
+        past = [{"role": message.role, "content": message.content} for message in b.history]
+        return [{"role": "system", "content": told}, *past]
+
+    def fork(self) -> HomeSituation:
+        """A copy with its own home; the start, the goals and `heard` are immutable and shared."""
+        return HomeSituation(self.blueprint, self.world.fork(), self.start, self.goals, self.keeps, self.heard)
+
+    @property
+    def home(self) -> Home:
+        """The home as it is now."""
+        return self.world.engine.home
+
+    def met(self) -> tuple[bool, ...]:
+        """Whether each goal is met by the home and by what was heard."""
+        return tuple(goal.met(self.home, self.heard) for goal in self.goals)
+
+    def open_intents(self) -> list[Intent]:
+        """The intents with an unmet goal, in the blueprint's order."""
+        unmet = {goal.intent for goal, met in zip(self.goals, self.met()) if not met}
+        return [intent for intent in self.blueprint.intents if intent.id in unmet]
+
+    def side_effects(self) -> int:
+        """The number of unrequested changes: devices, broken `keeps` conditions and automations.
+
+        Read-only attributes are measurements and may change. A device that an automation has moved does not count. In a
+        visit nobody knows what was requested.
+        """
+        if self.blueprint.visit:
+            return 0
+        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # measurements may change
+        broken = sum(not keep.holds(self.home) for keep in self.keeps)
+        return (
+            len(moved - self.blueprint.devices - self._devices_moved_by_automations()) + broken + self._changed_automations()
+        )
+
+    def _devices_moved_by_automations(self) -> set[str]:
+        """Devices on which an automation acted since the start. The agent did not change these itself."""
+        since = self.start.clock
+        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
+        return {action.did for rule in acted for action in rule.actions}
+
+    def _changed_automations(self) -> int:
+        """The number of automations that were changed, removed, or made without being wanted.
+
+        Several automations together may serve one that is wanted.
+        """
+        if not self.home.rules and not self.start.rules:
+            return 0
+        before = {rule.id: rule.describe() for rule in self.start.rules}
+        now = {rule.id: rule.describe() for rule in self.home.rules}
+        wanted = [intent.automation for intent in self.blueprint.intents if intent.automation]
+        serving_each = [serving(self.home, self.start, automation) for automation in wanted]
+        touched = sum(now.get(id) != rule for id, rule in before.items())
+        idle = now.keys() - before.keys() - frozenset().union(*serving_each)
+        return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
+
+    def stands_for(self, reply: Reply) -> Action | str | None:
+        """The tool call for an agent's one JSON answer, or why the answer is malformed; None for other toolsets.
+
+        The toolset's only tool runs the answer. The agent does not see the result.
+        """
+        if not self.blueprint.one_answer:
+            return None
+        answer, malformed = json_answer(reply.message.get("content") or "")
+        (tool,) = TOOLSETS[self.blueprint.toolset].tools
+        return reply.malformed or malformed or {**(answer or {}), "name": tool.name}
+
+    def takes_name(self, tool: str) -> bool:
+        """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""
+        return tool in self.world.named
+
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+        """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
+        spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)
+        if spoke and spoken_of is not None:
+            said = words_of(message, one_answer=self.blueprint.one_answer)
+            self.heard = self.heard.after(spoken_of, said.claims, said.question, self._untouched(spoken_of))
+
+    def _untouched(self, intent: Intent) -> bool:
+        """Whether the home has no change yet to the devices and automations of this intent."""
+        changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
+        return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
+
+    @property
+    def turns_needed(self) -> int:
+        """One turn for each intent, and a second one if a clarifying question is needed or allowed."""
+        return turns_needed(self.blueprint)
+
+    @property
+    def added(self) -> Added:
+        """What the courses of the wishes add."""
+        return added_by(self.blueprint)
+
+    def course_of(self, intent: int) -> Course:
+        """The course of the intent."""
+        told = next((i for i in self.blueprint.intents if i.id == intent), None)
+        return Course(told.course, told.aside) if told else Course()
+
+    def mark(self) -> Home:
+        """A copy of the home."""
+        return self.home.fork()
+
+    def changed_since(self, mark: Home) -> tuple[str, ...]:
+        """The names of the slots that differ from a marked home."""
+        return changes(mark, self.home)
+
+    def wait(self, seconds: int) -> None:
+        """Advance the home's clock, and everything that depends on it."""
+        self.home.advance(seconds)
+
+    def state_key(self) -> str:
+        """An exact hash of the home's state."""
+        return self.home.state_key()
+
+    def concerns(self) -> list[Any]:
+        """The state of the devices that the open intents may change, and the automations if one of these asks for one."""
+        wishes = self.open_intents()
+        devices = sorted({did for intent in wishes for did in intent.devices})
+        rules = [rule.describe() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
+        return [[did, self.home.state_of(did)] for did in devices] + rules
+
+
+def situation_of(episode: Episode) -> HomeSituation:
+    """The situation of an episode of this world."""
+    return cast(HomeSituation, episode.situation)
+
+
+def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: Heard = Heard()) -> HomeSituation:
+    """The situation of these parts, with the goals of its blueprint."""
+    return HomeSituation(blueprint, world, start, goals(blueprint, start), keeps(blueprint, start), heard)

@@ -1,0 +1,207 @@
+"""The figures of PersonalHomeBench (Appendix F.2) from the results of a run: number of cases, mean and 95 % interval.
+
+Invariants:
+- A figure is a pure function of results.
+- Only episodes that say something about the agent count.
+- A figure of no cases is left out, never 0. Shares have Wilson's intervals, differences Newcombe's, and all other means a
+  seeded bootstrap over episodes, so that equal results give equal digits. Every interval has a width, also where all
+  episodes ended alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from homerl.envs.personalhome.tasks.metrics import (
+    CALL_CLASSES,
+    CUTS,
+    ERRORS,
+    RELEVANT,
+    WORST_RANK_SUM,
+    counterfactual_accuracy,
+)
+from homerl.host.measure.intervals import SHARES, difference_interval, mean_interval, share_interval
+from homerl.play.trajectory import Outcome
+
+Row = Mapping[str, Any]
+TASKS = ("IG", "MC", "FR", "PG")
+LEVELS = ("simple", "medium", "hard")
+QUESTIONS = ("IG ACC", "CF ACC", "MC ACC")  # figures that difficulty and naming divide
+RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `plan_rules.Verdict` names them
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The mean of `n` cases, and its 95 % interval."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+
+
+Figures = dict[str, Figure]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All figures of a run.
+
+    `tasks` has the figures of each task by name, `levels` those of questions by difficulty, and `naming` those of questions
+    with names (`personal`), with ids (`generic`), and their `difference`. `errors` and `calls` have numbers of errors and
+    of episodes by task.
+    """
+
+    episodes: Mapping[str, int]
+    left_out: int
+    tasks: Figures
+    levels: Mapping[str, Figures]
+    naming: Mapping[str, Figures]
+    errors: Mapping[str, Mapping[str, int]]
+    calls: Mapping[str, Mapping[str, int]]
+
+
+def scores(rows: Iterable[Row]) -> Scores:
+    """The scores of a run's results (`results.jsonl`)."""
+    rows = list(rows)
+    counted = [row for row in rows if Outcome(row["outcome"]).counts]
+    return Scores(
+        episodes={task: len(part) for task in TASKS if (part := of_task(counted, task))},
+        left_out=len(rows) - len(counted),
+        tasks={**questions(counted), **rankings(of_task(counted, "FR")), **plans(of_task(counted, "PG"))},
+        levels={level: of for level in LEVELS if (of := questions([row for row in counted if row["difficulty"] == level]))},
+        naming=_naming(counted),
+        errors={task: _errors(part) for task in TASKS if (part := of_task(counted, task))},
+        calls={task: _calls(part) for task in TASKS if (part := of_task(counted, task))},
+    )
+
+
+def of_task(rows: Sequence[Row], task: str) -> list[Row]:
+    """The results of a task: IG, MC, FR or PG."""
+    return [row for row in rows if row["category"] == task]
+
+
+def figures(**named: Figure | None) -> Figures:
+    """The figures that there are."""
+    return {name: figure for name, figure in named.items() if figure is not None}
+
+
+def share(cases: Iterable[float]) -> Figure | None:
+    """The share of cases that hold (1, otherwise 0); None for no cases."""
+    return _figure(list(map(float, cases)), share_interval)
+
+
+def average(values: Iterable[float], ends: tuple[float, float] = SHARES) -> Figure | None:
+    """The mean of values between `ends`; None for no values."""
+    return _figure(list(values), partial(mean_interval, ends=ends))
+
+
+def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, float]]) -> Figure | None:
+    if not values:
+        return None
+    array = np.array(values, dtype=float)
+    mean, (low, high) = float(array.mean()), interval(array)
+    return Figure(len(values), mean, min(low, mean), max(high, mean))  # a mean of equal values may round past its end
+
+
+def difference(ours: Figure | None, theirs: Figure | None) -> Figure | None:
+    """A mean less another one, of other episodes; None without either."""
+    if ours is None or theirs is None:
+        return None
+    low, high = difference_interval((ours.mean, ours.low, ours.high), (theirs.mean, theirs.low, theirs.high))
+    return Figure(ours.n + theirs.n, ours.mean - theirs.mean, low, high)
+
+
+# Questions
+
+
+def questions(rows: Sequence[Row]) -> Figures:
+    """The accuracies of IG (its original question), CF (macro, and where the answer changes or not) and MC (eq. 3-6)."""
+    asked = cases(rows)
+    sides = {True: "CF ACC changed", False: "CF ACC unchanged"}
+    parts: dict[str, list[bool]] = {name: [] for name in sides.values()}
+    for row in of_task(rows, "IG"):
+        for key, moved in row["changed"].items():
+            parts[sides[moved]].append(row["right"][key])
+    return figures(
+        **{
+            "IG ACC": share(asked["IG ACC"]),
+            "CF ACC": average(asked["CF ACC"]),
+            **{name: share(right) for name, right in parts.items()},
+            "MC ACC": share(asked["MC ACC"]),
+        }
+    )
+
+
+def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """For each accuracy its cases, one for each episode: 0 or 1, and for CF the macro accuracy of its counterfactuals.
+
+    An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
+    """
+    grounding = of_task(rows, "IG")
+    both = [
+        counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
+        for row in grounding
+    ]
+    return {
+        "IG ACC": [float(row["right"]["original"]) for row in grounding],
+        "CF ACC": [accuracy["macro"] for accuracy in both if "macro" in accuracy],
+        "MC ACC": [float(row["right"]["original"]) for row in of_task(rows, "MC")],
+    }
+
+
+def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
+    """The accuracies with names and with ids, and what names gain; only of what was asked in both ways."""
+    named, generic = ([row for row in rows if row["personal"] is way] for way in (True, False))
+    found, theirs = {}, cases(generic)
+    for name, ours in cases(named).items():
+        of = average if name == "CF ACC" else share
+        one, other = of(ours), of(theirs[name])
+        if (gain := difference(one, other)) is not None:
+            found[name] = figures(personal=one, generic=other, difference=gain)
+    return found
+
+
+# Proactive tasks
+
+
+def rankings(rows: Sequence[Row]) -> Figures:
+    """MAP@k (eq. 9), MAP@1 as the paper's tables print it, and RRS (eq. 13)."""
+    found = {f"MAP@{k}": average(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
+    printed = average((row["average_precision"][0] / RELEVANT for row in rows), (0.0, 1 / RELEVANT))
+    sums = average((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
+    return figures(**found, **{"MAP@1 printed": printed, "RRS": sums})
+
+
+def plans(rows: Sequence[Row]) -> Figures:
+    """Validity (eq. 11) static and executed, the share of situations that are settled, and of plans that keep each rule.
+
+    A plan that settles nothing keeps no rule, as in `plan_rules.Verdict.goals`.
+    """
+    settled = [sum(row["settled"].values()) / len(row["settled"]) for row in rows]
+    return figures(
+        **{
+            "validity": average(row["validity"] for row in rows),
+            "executed": average(row["executed"] for row in rows),
+            "settled": average(settled),
+            **{rule: share(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
+        }
+    )
+
+
+# Faults and calls
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, int]:
+    return {name: sum(row["errors"][name] for row in rows) for name in ERRORS}
+
+
+def _calls(rows: Sequence[Row]) -> dict[str, int]:
+    found = Counter(row["calls"] for row in rows)
+    return {name: found[name] for name in CALL_CLASSES}

@@ -1,0 +1,197 @@
+"""PersonalHomeBench with videos, in words: 742 grounding tasks and choices, 100 feature and plan tasks, in 100 households.
+
+The households are 30 of safety, 38 of health and 32 of daily life (Table 6), each with a transcript of a situation of its
+domain. Questions are about the scene. A grounding task asks its two counterfactuals too, which makes 1,484 of these.
+
+Invariants: those of `suite.py`; an instance keeps the domain of its household too; a household asks no question twice in one
+kind of task, and of each difficulty as often as the others, up to one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.bench.clips import TaskClips, films_of
+from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.scene.playbook import domains
+from homerl.envs.personalhome.sim.scene.transcript import Domain
+from homerl.envs.personalhome.tasks.author import asked, features_task, plans_task, question_task
+from homerl.envs.personalhome.tasks.blueprint import (
+    CATEGORIES,
+    Difficulty,
+    PersonalHomeBlueprint,
+    PersonalHomeRecipe,
+    Setting,
+    Task,
+)
+from homerl.envs.personalhome.tasks.filmed import filmed
+from homerl.envs.personalhome.tasks.questions.make import questions
+from homerl.envs.personalhome.tasks.questions.wording import Wording, phrases
+from homerl.worlds import contract
+
+NAME = "personalhome-scenes"
+HOUSEHOLDS = 100
+QUESTIONS = 742  # of grounding tasks, and of choices
+FAMILIES = tuple(phrases("en")["scenes"]["questions"])
+RECIPE = PersonalHomeRecipe(world="personalhome", families=FAMILIES)
+
+
+class SceneInstance(PersonalHomeInstance):
+    """One task of the suite. `domain` is what the video of its household is about."""
+
+    domain: Domain
+
+    suite: ClassVar[str] = NAME
+
+    def made(self) -> Household:
+        """The household with its transcript, made again."""
+        household = filmed_household(self.household, self.language, self.domain)
+        if household is None:
+            raise self.outdated()
+        return household
+
+
+class FilmedInstance(SceneInstance):
+    """A task of a household with a real clip: its name in the folder of clips, and a hash of it.
+
+    With the hash, a run with a clip that was changed is another run.
+    """
+
+    video_path: str
+    video: str
+
+    def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
+        """The blueprint, whose tools name frames of the clip."""
+        blueprint = super().blueprint_for(setting)
+        scene = blueprint.household.transcript
+        transcript = scene and scene.model_copy(update={"video_path": self.video_path})
+        household = blueprint.household.model_copy(update={"transcript": transcript})
+        return blueprint.model_copy(update={"household": household})
+
+
+class ScenesSuite(contract.Suite):
+    """1,684 episodes in 100 households with transcripts."""
+
+    name = NAME
+    settings = ("agentic", "sole")
+    instance = SceneInstance
+    labels = ("category", "difficulty", "domain")
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[SceneInstance]]:
+        """The number of instances, and the instances household by household."""
+        return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_instances(seed, language, dropped, progress)
+
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], TaskClips]:
+        """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
+        if setting != "agentic":
+            what = f"in the setting '{setting}' there are no tools that show frames"
+            raise InputError(what, "--videos", "leave it out, or add --setting agentic")
+        films, clips = films_of({one.id: one.household for one in instances}, folder)
+        return [
+            FilmedInstance(**one.model_dump(), **films[one.household]) if one.household in films else one
+            for one in instances
+        ], clips
+
+
+@lru_cache(maxsize=8)
+def filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
+    """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
+    household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
+    return filmed(household, seed, domain)
+
+
+def build_instances(
+    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
+) -> Iterator[SceneInstance]:
+    """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
+    wanted = [domain for domain, count in domains(households).items() for _ in range(count)]
+    candidate, done = seed * 1_000_000, 0
+    for number, domain in enumerate(wanted):
+        made: list[SceneInstance] = []
+        while not made:
+            made = instances_of(candidate, language, domain, number, dropped)
+            candidate += 1
+        yield from made
+        done += len(made)
+        progress(done, 2 * QUESTIONS + 2 * HOUSEHOLDS)
+
+
+def instances_of(seed: int, language: str, domain: Domain, number: int, dropped: Counter[str]) -> list[SceneInstance]:
+    """All tasks of a household as instances; none if the household lacks one. `number` is that of the household."""
+    household = filmed_household(seed, language, domain)
+    if household is None:
+        dropped["validity: nothing to film"] += 1
+        return []
+    digest = digest_of(household)
+    return [
+        SceneInstance(
+            id=f"{NAME}-{task.kind}-{seed}-{at}",
+            category=CATEGORIES[task.kind],
+            domain=domain,
+            language=language,
+            difficulty=getattr(task, "difficulty", "unrated"),
+            household=seed,
+            digest=digest,
+            task=task,
+        )
+        for at, task in enumerate(tasks_of(household, number, dropped))
+    ]
+
+
+def levels_of(number: int) -> list[Difficulty]:
+    """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
+    count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
+    return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
+
+
+def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
+    """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
+    rng = random.Random(f"{NAME} {household.language} {household.household_id}")
+    proactive: list[Task] = []
+    for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
+        flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
+        if task is None or flaw is not None:
+            dropped[f"validity: {flaw}"] += 1
+            return []
+        proactive.append(task)
+    tasks: list[Task] = []
+    for kind in ("grounding", "choice"):
+        found = question_tasks(kind, levels_of(number), household, rng)
+        if found is None:
+            dropped[f"validity: too few tasks '{kind}'"] += 1
+            return []
+        tasks += found
+    return tasks + proactive
+
+
+def question_tasks(kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random) -> list[Task] | None:
+    """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
+    left = Counter(levels)
+    texts: set[str] = set()
+    tasks: list[Task] = []
+    for question in questions(household, rng, FAMILIES):
+        if not left[question.difficulty]:
+            continue
+        wording = Wording(household, rng.random() < RECIPE.personal)
+        text = asked(question, wording, "heldout", rng)
+        if text is None or text in texts:
+            continue
+        task = question_task(kind, question, text, wording, RECIPE, rng)
+        if task is None or next(flaws(household, task, RECIPE), None) is not None:
+            continue
+        tasks.append(task)
+        texts.add(text)
+        left[question.difficulty] -= 1
+        if not left.total():
+            return tasks
+    return None

@@ -1,0 +1,177 @@
+"""PersonalHomeBench as a suite: 1,000 households with a grounding task, a choice, a feature and a plan task each.
+
+A grounding task asks a question and its two counterfactuals in one episode, so these are 4,000 episodes with 6,000 answers,
+as many as the paper has on text.
+
+Invariants:
+- Instances are a pure function of seed and language. An instance keeps the seed of its household and a digest, and makes the
+  household again; a household that came out differently is refused.
+- Names, frames and questions are held out from training.
+- Each instance was tried: the right answer meets all of Φ, and no answer, "unknown" and a near miss do not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.model import Model
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.tasks.author import blueprint_of, draw_task
+from homerl.envs.personalhome.tasks.blueprint import (
+    CATEGORIES,
+    KINDS,
+    Choice,
+    Difficulty,
+    Features,
+    Grounding,
+    PersonalHomeBlueprint,
+    PersonalHomeRecipe,
+    Setting,
+    Task,
+)
+from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
+from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.play.episode import EpisodeLimits
+from homerl.worlds import contract
+
+NAME = "personalhome-bench"
+HOUSEHOLDS = 1000
+LEVELS: tuple[Difficulty, ...] = ("simple", "medium", "hard")
+TURNS = 15  # of the agent, before its answer
+
+
+class PersonalHomeInstance(Model):
+    """One task of the suite. `household` is the seed of its household, and `digest` a hash of that household."""
+
+    id: str
+    world: Literal["personalhome"] = "personalhome"
+    category: str
+    difficulty: str
+    language: str
+    household: int
+    digest: str
+    task: Task
+
+    suite: ClassVar[str] = NAME
+
+    @property
+    def blueprint(self) -> PersonalHomeBlueprint:
+        """The blueprint, with tools. Raises `InputError` if the household is not the one of the digest."""
+        return self.blueprint_for("agentic")
+
+    def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
+        """The blueprint in a setting."""
+        household = self.made()
+        if digest_of(household) != self.digest:
+            raise self.outdated()
+        recipe = PersonalHomeRecipe(world="personalhome", setting=setting)
+        return blueprint_of(household, self.task, self.id, self.household, "heldout", recipe)
+
+    def outdated(self) -> InputError:
+        """The error of an instance whose household is made otherwise than it was."""
+        what = f"household {self.household} came out otherwise than when the suite was built"
+        return InputError(what, self.id, f"build the suite again: homerl bench build {self.suite}")
+
+    def made(self) -> Household:
+        """The household, made again."""
+        return household_of(self.household, self.language)
+
+    def limits_for(self, setting: Setting) -> EpisodeLimits:
+        """One message of the user, and 15 turns of the agent before its answer."""
+        return EpisodeLimits(1, TURNS + 1, TURNS + 1)
+
+
+class PersonalHomeSuite(contract.Suite):
+    """4,000 episodes in 1,000 households."""
+
+    name = NAME
+    settings = ("agentic", "sole")
+    instance = PersonalHomeInstance
+    labels = ("category", "difficulty")
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[PersonalHomeInstance]]:
+        """The number of instances, and the instances household by household."""
+        return HOUSEHOLDS * len(KINDS), build_instances(seed, language, dropped, progress)
+
+    def printed(self) -> Mapping[str, Any]:
+        """The accuracies of IG and MC that the paper prints, in percent. Ours of IG is stricter (`printed.accuracies`)."""
+        from homerl.envs.personalhome.bench.printed import accuracies
+
+        return accuracies()
+
+
+@lru_cache(maxsize=8)
+def household_of(seed: int, language: str) -> Household:
+    """The household of a seed, in held-out words."""
+    return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout"))
+
+
+def digest_of(household: Household) -> str:
+    """A 64-bit hash of a household, in hex."""
+    return f"{text_hash(household.model_dump_json()):032x}"[:16]
+
+
+def build_instances(
+    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
+) -> Iterator[PersonalHomeInstance]:
+    """The instances of as many households as have all four tasks, in the order of their seeds."""
+    made, candidate = 0, seed * 1_000_000
+    while made < households:
+        tasks = tasks_of(candidate, language, LEVELS[made % len(LEVELS)], dropped)
+        if tasks is not None:
+            for task in tasks:
+                yield instance_of(candidate, language, task)
+            made += 1
+            progress(made * len(KINDS), households * len(KINDS))
+        candidate += 1
+
+
+def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstance:
+    """A task as an instance."""
+    return PersonalHomeInstance(
+        id=f"{NAME}-{task.kind}-{household}",
+        category=CATEGORIES[task.kind],
+        difficulty=getattr(task, "difficulty", "unrated"),
+        language=language,
+        household=household,
+        digest=digest_of(household_of(household, language)),
+        task=task,
+    )
+
+
+def tasks_of(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task] | None:
+    """One task of each kind; None, counted by reason, if the household lacks one or a task is not valid."""
+    household = household_of(seed, language)
+    rng = random.Random(f"{NAME} {language} {seed}")
+    recipe = PersonalHomeRecipe(world="personalhome", personal=1.0 if rng.random() < 0.5 else 0.0)
+    tasks = []
+    for kind in KINDS:
+        task = draw_task(kind, level, household, recipe, "heldout", rng)
+        flaw = f"no task '{kind}'" if task is None else next(flaws(household, task, recipe), None)
+        if task is None or flaw is not None:
+            dropped[f"validity: {flaw}"] += 1
+            return None
+        tasks.append(task)
+    return tasks
+
+
+def flaws(household: Household, task: Task, recipe: PersonalHomeRecipe) -> Iterator[str]:
+    """All that makes a task invalid: a right answer that fails, or a lazy or wrong one that succeeds."""
+    blueprint = blueprint_of(household, task, "candidate", 0, "heldout", recipe)
+    if not all(goals_of(blueprint, right_answer(blueprint))):
+        yield f"{task.kind}: the right answer fails"
+    wrong = {"nothing": "", "a near miss": wrong_answer(blueprint, random.Random(0))}
+    if isinstance(task, Grounding | Choice | Features):
+        wrong["'unknown'"] = '{"answer": "unknown"}'
+    for name, text in wrong.items():
+        if all(goals_of(blueprint, text)):
+            yield f"{task.kind}: {name} succeeds"

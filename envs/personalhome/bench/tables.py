@@ -1,0 +1,81 @@
+"""Tables of figures as plain data, for the terminal and for a page.
+
+Invariant: a missing figure is None, never 0; a printed figure that is not to be trusted has its reasons with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from homerl.envs.personalhome.bench.figures import Figure
+from homerl.envs.personalhome.tasks.metrics import CUTS, HIGHEST_SCORE, WORST_RANK_SUM
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
+
+    factor: float = 100.0
+    digits: int = 1
+    signed: bool = False
+    top: float | None = 1.0
+
+    def write(self, value: float) -> str:
+        """A value in this unit."""
+        return number(self.factor * value, self.digits, self.signed)
+
+
+def number(value: float, digits: int, signed: bool = False) -> str:
+    """A number with so many decimals and a minus that is as wide as a plus."""
+    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+
+
+PERCENT, POINTS = Unit(), Unit(signed=True, top=None)
+SHARE, RANKS, SCORE = Unit(1.0, 3), Unit(1.0, 2, top=WORST_RANK_SUM), Unit(1.0, 2, top=HIGHEST_SCORE)
+UNITS = {"RRS": RANKS, "validity": SHARE, "executed": SHARE, "RPJ abs": SCORE, "RPJ members": SCORE, "RPJ home": SCORE}
+UNITS |= dict.fromkeys((*(f"MAP@{k}" for k in CUTS), "MAP@1 printed"), SHARE)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure as text. `bar` has its low, mean and high end as shares of the unit's range, if it has one."""
+
+    text: str
+    interval: str = ""
+    n: int | None = None
+    bar: tuple[float, float, float] | None = None
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table. A missing figure is None; `printed` lines are the paper's."""
+
+    label: str
+    cells: tuple[Cell | None, ...]
+    printed: bool = False
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number of cases of each cell, once if it is the same in all."""
+        return tuple(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: the heads of its columns, and lines. `notes` stand below it."""
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    beside: bool = False  # whether its lines are models, with the paper's among them
+
+
+def cell(figure: Figure | None, unit: Unit) -> Cell | None:
+    """A figure as a cell."""
+    if figure is None:
+        return None
+    between = f"{unit.write(figure.low)} to {unit.write(figure.high)}"
+    bar = None if unit.top is None else tuple(value / unit.top for value in (figure.low, figure.mean, figure.high))
+    return Cell(unit.write(figure.mean), between, figure.n, bar)  # type: ignore[arg-type]

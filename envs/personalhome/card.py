@@ -1,0 +1,29 @@
+"""The part of a model card that describes PersonalHome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe
+from homerl.envs.personalhome.tasks.author import make_blueprint
+from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
+from homerl.envs.personalhome.tasks.prompts import system_prompt
+from homerl.envs.personalhome.tasks.situation import world_for
+from homerl.worlds.contract import Card
+
+
+def card(recipe: Mapping[str, Any]) -> Card:
+    """Tools and system message of the first blueprint of a recipe."""
+    language = recipe.get("language") or recipe.get("household", {}).get("language", "en")
+    known = {key: value for key, value in recipe.items() if key in PersonalHomeRecipe.model_fields and key != "household"}
+    made = PersonalHomeRecipe(world="personalhome", **{**known, "household": HouseholdRecipe(language=language)})
+    blueprint = make_blueprint(made, "train", 0)
+    return Card(
+        tools=world_for(blueprint).tools,
+        system=system_prompt(blueprint),
+        told="says how to look around in the household and in which form to answer",
+        utterance=blueprint.intents[0].queries[0],
+        language=language,
+        answers="in JSON or in tool calls;\nrun the calls and append what they return as `tool` messages",
+    )

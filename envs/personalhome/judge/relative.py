@@ -1,0 +1,114 @@
+"""The role-playing judge in rel mode (PersonalHomeBench Algorithm 1): plans of several models, ordered from best to worst.
+
+The paper leaves the order of the letters open. Ours: plans are shuffled by a seed and asked about twice, the second time
+in the opposite order and so under other letters. Both orders count, and where their best differ, that is reported.
+
+Invariants: an order has every letter exactly once; the judge does not see who made a plan; equal arguments give equal
+questions, whatever the order of `plans`.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, create_model
+
+from homerl.envs.core.model import Model
+from homerl.envs.personalhome.judge.absolute import shape_of
+from homerl.envs.personalhome.judge.hearing import Question
+from homerl.envs.personalhome.judge.household import matter, personas, without_ids
+from homerl.envs.personalhome.judge.words import judge_words
+
+MOST_PLANS = len(string.ascii_uppercase)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Two orders of models, best first, one for each time of asking: for the household, and for each part."""
+
+    overall: tuple[tuple[str, ...], tuple[str, ...]]
+    by_persona: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the best plan changed with the order in which plans were shown."""
+        return self.overall[0][0] != self.overall[1][0]
+
+
+def relative_questions(
+    household: Mapping[str, Any],
+    situation: Mapping[str, Any] | str,
+    plans: Mapping[str, Sequence[Mapping[str, Any]]],
+    seed: int,
+    language: str = "en",
+    about: Mapping[str, Any] | None = None,
+) -> tuple[Question, Question]:
+    """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
+    if not 2 <= len(plans) <= MOST_PLANS:
+        raise ValueError(f"2 to {MOST_PLANS} plans can be ordered, not {len(plans)}")
+    said, parts = judge_words(language), personas(household)
+    first, second = (
+        Question(
+            "relative",
+            said.system("relative", _form(letters, parts, said.rationale)),
+            matter(household, situation, plans={letter: without_ids(plans[model]) for letter, model in letters.items()}),
+            order_shape(tuple(letters), parts),
+            at,
+            {**(about or {}), "letters": letters},
+        )
+        for at, letters in enumerate(lettered(plans, seed))
+    )
+    return first, second
+
+
+def lettered(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The model behind each letter, for both times of asking."""
+    order = sorted(models)
+    random.Random(f"letters {seed}").shuffle(order)
+    return dict(zip(string.ascii_uppercase, order)), dict(zip(string.ascii_uppercase, reversed(order)))
+
+
+def order_shape(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
+    """The model of a complete verdict: an order of all letters for the household and for each part."""
+
+    def whole(order: tuple[str, ...]) -> tuple[str, ...]:
+        if sorted(order) != sorted(letters):
+            raise ValueError(f"every letter from {letters[0]} to {letters[-1]} must stand in it once")
+        return order
+
+    letter = Annotated[str, Field(pattern=f"^[A-{letters[-1]}]$")]
+    order = Annotated[tuple[letter, ...], AfterValidator(whole), Field(min_length=len(letters), max_length=len(letters))]
+    fields: dict[str, Any] = {
+        "overall_order": (order, ...),
+        "persona_order": (shape_of("PersonaOrders", parts, order), ...),
+        "rationale": (str, Field(min_length=1)),
+    }
+    return create_model("OrderVerdict", __base__=Model, **fields)
+
+
+def _form(letters: Mapping[str, str], parts: Sequence[str], rationale: str) -> dict[str, Any]:
+    order = ["..."] if len(letters) > 2 else []
+    example = [min(letters), *order, max(letters)]
+    return {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": rationale}
+
+
+def ranking(verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int) -> Ranking:
+    """Both verdicts on the plans of these models, with names in place of letters."""
+    first, second = zip(verdicts, lettered(models, seed), strict=True)
+
+    def both(*path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return _named(*first, path), _named(*second, path)
+
+    parts = first[0]["persona_order"]
+    return Ranking(both("overall_order"), {part: both("persona_order", part) for part in parts})
+
+
+def _named(verdict: Mapping[str, Any], letters: Mapping[str, str], path: Sequence[str]) -> tuple[str, ...]:
+    order: Any = verdict
+    for key in path:
+        order = order[key]
+    return tuple(letters[letter] for letter in order)

@@ -1,0 +1,78 @@
+"""The report of runs as tables for a terminal.
+
+Invariant: labels and figures are whole. A table that is wider than the terminal is shown in several, each of some runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from rich.console import Group
+from rich.table import Column
+from rich.table import Table as Shown
+from rich.text import Text
+
+from homerl.envs.personalhome.bench.report import Report
+from homerl.envs.personalhome.bench.tables import Cell, Table
+
+FITTING = 7  # columns of figures that are never broken
+GAP = 2  # spaces after a column
+
+
+def tables(report: Report, width: int) -> Group:
+    """All tables for a terminal of `width` columns, with their notes below them."""
+    parts: list[Shown | Text] = []
+    for table in report.tables:
+        for part in (table,) if table.beside else _fitting(table, width):
+            parts += [Text(part.title, "italic"), _table(part), Text()]
+        parts[-1:] = [*(Text(f"  {note}", "dim") for note in table.notes), Text()]
+    return Group(*parts, *map(Text, report.notes))
+
+
+def _fitting(table: Table, width: int) -> Iterator[Table]:
+    """The table in parts that each have as many runs as fit beside the labels, but one at least."""
+    labels = max(len(line.label) for line in table.lines) + GAP
+    cases = max(len(_cases(line.numbers)) for line in table.lines) + GAP
+    fitting = max(1, (width - labels - cases) // (_run_width(table) + GAP))
+    parts = ceil(len(table.heads) / fitting)
+    count = ceil(len(table.heads) / parts)
+    for first in range(0, len(table.heads), count):
+        runs = slice(first, first + count)
+        lines = tuple(replace(line, cells=line.cells[runs]) for line in table.lines)
+        yield replace(table, heads=table.heads[runs], lines=lines)
+
+
+def _run_width(table: Table) -> int:
+    """Columns that the widest figure, interval or word of a head takes."""
+    words = [word for head in table.heads for word in head.split(", ")]
+    cells = [cell for line in table.lines for cell in line.cells if cell]
+    return max(len(text) for text in (*words, *(cell.text for cell in cells), *(f"({cell.interval})" for cell in cells)))
+
+
+def _table(table: Table) -> Shown:
+    """A table. Where models are lines, the intervals are left to the other tables."""
+    heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
+    counted = [] if table.beside else [Column("n", justify="right", no_wrap=True)]
+    shown = Shown(Column("", no_wrap=True), *counted, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for at, line in enumerate(table.lines):
+        if line.printed and not table.lines[at - 1].printed:
+            shown.add_row()
+            shown.add_row(Text("printed by the paper", "dim italic"))
+        label = Text(line.label, "bold" if table.beside and not line.printed else "")
+        numbers = [] if table.beside else [Text(_cases(line.numbers), "dim")]
+        shown.add_row(label, *numbers, *(_cell(cell, not table.beside) for cell in line.cells))
+    return shown
+
+
+def _cases(numbers: tuple[str, ...]) -> str:
+    return "/".join(numbers)
+
+
+def _cell(cell: Cell | None, interval: bool) -> Text:
+    """A figure, and its interval below it if that is wanted."""
+    if cell is None:
+        return Text("")
+    text = Text(cell.text + ("?" if cell.doubts else ""))
+    return text.append(f"\n({cell.interval})", "dim") if interval and cell.interval else text

@@ -1,0 +1,204 @@
+"""An episode's task for reading: what was asked, what is right, and what the agent said.
+
+Invariants: what is right or wrong is decided by the verdicts that also reward; a plan's changes are those of the end state
+that is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.features import GROUPS, features
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.words import Words, words_for
+from homerl.envs.personalhome.tasks.answers import choice_of, read_answer, read_ranking
+from homerl.envs.personalhome.tasks.author import TIERS
+from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
+from homerl.envs.personalhome.tasks.needs import needs_of
+from homerl.envs.personalhome.tasks.plan_rules import TOOLBOX, Program, broken, run, tool_of
+from homerl.envs.personalhome.tasks.plans import read_plan
+from homerl.envs.personalhome.tasks.reference import reference_plan
+from homerl.envs.personalhome.tasks.verdicts import parts_right, said_to
+
+NAMES = {  # the paper's names
+    "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",
+    "choice": "Multiple Choice (MC)",
+    "features": "Feature Recommendation (FR)",
+    "plans": "Plan Generation (PG)",
+}
+PARTS = {
+    "original": "Question",
+    "counterfactual_1": "Counterfactual 1",
+    "counterfactual_2": "Counterfactual 2",
+}
+TIER_NAMES = ("highly relevant", "relevant", "less relevant")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A part of a question: its condition, the accepted answers, what was said (None is nothing) and whether it is right.
+
+    `changed` tells of a counterfactual whether it changes the answer.
+    """
+
+    label: str
+    condition: str
+    right: tuple[str, ...]
+    said: str | None
+    ok: bool
+    changed: bool | None = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice of a question."""
+
+    letter: str
+    text: str
+    right: bool
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A feature with its right place, the place that the agent gave it (None is none), and what it is wanted for."""
+
+    place: int
+    given: int | None
+    feature: str
+    title: str
+    tier: str
+    wanted_for: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An attribute of a device that a step changed."""
+
+    device: str
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """A step of a plan: its call, why it was refused (None if it worked), and what it changed."""
+
+    call: str
+    rationale: str
+    refusal: str | None
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A plan's programs by name. `changes` lead from the start to the end state; `broken` are preferences that it breaks."""
+
+    programs: tuple[tuple[str, tuple[PlanStep, ...]], ...]
+    changes: tuple[Change, ...]
+    broken: tuple[str, ...]
+
+
+def value_text(value: Any) -> str:
+    """The value of a device's attribute, or of an answer."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def answers(task: Grounding, text: str) -> list[Answer]:
+    """The parts of a grounding task."""
+    rows = []
+    for part, ok in zip(task.parts, parts_right(task, text), strict=True):
+        said = said_to(task, part.key, text)
+        shown = None if said is None else value_text(said)
+        rows.append(Answer(PARTS[part.key], part.condition, part.variants, shown, ok, part.changed))
+    return rows
+
+
+def options(task: Choice, text: str) -> list[Option]:
+    """The choices of a question."""
+    chosen = choice_of(read_answer(text).value, task.choices)
+    rows = enumerate(zip(LETTERS, task.choices))
+    return [Option(letter, choice, letter == task.right, at == chosen) for at, (letter, choice) in rows]
+
+
+def ranking(task: Features, household: Household, text: str) -> list[Ranked]:
+    """The features, the best first."""
+    given = {feature: place for place, feature in reversed(list(enumerate(read_ranking(text).value or (), 1)))}
+    needs, words = needs_of(household), words_for(household.language)
+    tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
+    return [
+        Ranked(
+            place,
+            given.get(key),
+            key,
+            task.titles[key],
+            tier,
+            tuple(need_in_words(need, words) for need in features()[key].wanted_when if need in needs),
+        )
+        for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1)
+    ]
+
+
+def need_in_words(key: str, words: Words) -> str:
+    """The words of a need, which is a key of one of several groups."""
+    return next((words.keys[group][key] for group in GROUPS if key in words.keys[group]), key)
+
+
+def plan(blueprint: PersonalHomeBlueprint, text: str) -> PlanView:
+    """The agent's plan, with what its steps did."""
+    return plan_view(blueprint.household, read_plan(text).value or ())
+
+
+def right_plan(blueprint: PersonalHomeBlueprint) -> PlanView:
+    """A plan that settles all situations."""
+    assert isinstance(blueprint.task, Plans)
+    return plan_view(blueprint.household, reference_plan(blueprint))
+
+
+def plan_view(household: Household, programs: Sequence[Program]) -> PlanView:
+    """Programs as they run: each step is tried in a fork of its program, and changes add up to the judged end state."""
+    start = HouseholdState(household)
+    end, rows = start.fork(), []
+    for program in programs:
+        tried, steps = start.fork(), []
+        for step in program["steps"]:
+            refusal, before = attempt(tried, step), end.home.fork()
+            run(end, [step] if step["appliance"] != TOOLBOX else [])  # what is written down changes no device
+            steps.append(PlanStep(step_in_words(step), step["rationale"], refusal, changes(before, end.home)))
+        rows.append((program["program_id"], tuple(steps)))
+    words = words_for(household.language)
+    kept = dict.fromkeys(words.word("tastes", taste.kind) for taste in broken(household, start.home, end.home))
+    return PlanView(tuple(rows), changes(start.home, end.home), tuple(kept))
+
+
+def attempt(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
+    """Run a step; return why it was refused, or None."""
+    try:
+        call(state, *tool_of(step))
+    except Refused as refusal:
+        return refusal.message
+    return None
+
+
+def step_in_words(step: Mapping[str, Any]) -> str:
+    """A step as a call: `speaker.notify(message='...')`."""
+    given = "not an object" if step["args"] is None else ", ".join(f"{key}={value!r}" for key, value in step["args"].items())
+    return f"{step['appliance']}.{step['feature']}({given})"
+
+
+def changes(before: Home, after: Home) -> tuple[Change, ...]:
+    """What differs between two states of a home."""
+    slots = before.plan.slots
+    return tuple(
+        Change(slots[one.slot].owner, slots[one.slot].path, value_text(one.before), value_text(one.after))
+        for one in before.diff(after)
+    )

@@ -1,0 +1,52 @@
+"""All tools of PersonalHomeTools, and how they are called.
+
+Invariants: a call that is refused has changed nothing, since every call runs on a fork that takes the state's place when it
+succeeds; results are plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.personalhome.sim.checking import check, validator_of
+from homerl.envs.personalhome.sim.rules import Refused
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tools import devices, memory, plans, profile, scene, sensors, situation
+
+GROUPS = (profile, memory, devices, sensors, situation, scene, plans)
+TOOLS: dict[str, Tool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
+
+
+def offered(state: HouseholdState, in_plans: bool = False) -> Iterator[Tool]:
+    """The tools that a household offers, in the order of `TOOLS`. Without a transcript there is no scene to look at.
+
+    `in_plans` adds the tools that are steps of plans only.
+    """
+    hidden = () if state.household.transcript is not None else scene.TOOLS
+    return (tool for tool in TOOLS.values() if tool not in hidden and (in_plans or not tool.in_plans))
+
+
+def call(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plans: bool = True) -> Any:
+    """Call a tool and return its result, plain data. Raises `Refused`, in which case nothing has changed.
+
+    Afterwards `state.shown` holds the ids of what the call showed.
+    """
+    tools = {tool.name: tool for tool in offered(state, in_plans)}
+    tool = tools.get(name) if isinstance(name, str) else None
+    if tool is None:
+        raise Refused("unknown_tool", f"there is no tool {quoted(name)} (there is {', '.join(tools)})")
+    check(tool, _validator(tool.name), arguments)
+    draft = state.fork()
+    draft.shown = ()
+    result = tool.run(draft, arguments)
+    state.take(draft)
+    return result
+
+
+@cache
+def _validator(name: str) -> Any:
+    return validator_of(TOOLS[name])

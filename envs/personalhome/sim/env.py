@@ -1,0 +1,101 @@
+"""PersonalHome as an environment: an agent looks around in a household and acts in it by tool calls.
+
+Invariants:
+- `step` never raises on an agent's action, and a refused call changes nothing.
+- Progress is the share of the caller's goals that hold. Without goals it is 0.
+- What calls have shown is part of the state, since it is evidence that counts once.
+- No step ends an episode: an agent ends it with words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from homerl.envs.core.world import Action, World, excess_of
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.personalhome.sim.calls import call, offered
+from homerl.envs.personalhome.sim.checking import schema_of
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.tool import Tool
+
+Goals = Callable[[HouseholdState], Sequence[bool]]
+
+
+class PersonalHome(World):
+    """A world that is made from a state, which it forks, so that the caller's does not change.
+
+    `goals` says of a state which goals hold; it is a pure function. `tools` are the names of those that the agent has: all
+    by default, and none where the prompt says all.
+    """
+
+    def __init__(self, state: HouseholdState, goals: Goals | None = None, tools: Collection[str] | None = None) -> None:
+        self.state = state.fork()
+        self._goals, self._tools = goals, None if tools is None else frozenset(tools)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that the agent may call, as OpenAI function schemas. Those of plans are steps, and never among them."""
+        return [schema_of(tool) for tool in self._offered()]
+
+    def _offered(self) -> Iterator[Tool]:
+        """The tools that the household offers and the agent has."""
+        return (tool for tool in offered(self.state) if self._tools is None or tool.name in self._tools)
+
+    @property
+    def progress(self) -> float:
+        """The share of goals that hold, 0 to 1."""
+        held = () if self._goals is None else self._goals(self.state)
+        return sum(map(bool, held)) / len(held) if held else 0.0
+
+    def fork(self) -> Self:
+        """An independent copy with the same goals."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.state = self.state.fork()
+        return twin
+
+    def state_key(self) -> str:
+        """The key of the household's state, which does not cover the goals."""
+        return self.state.state_key()
+
+    def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Call a tool. `action` holds its `name` and its arguments.
+
+        `info` holds `progress`, `blocked` (rule and message of a refusal, or None), `error` (None: no code runs here),
+        `changed` (see `HouseholdState.changes`), and `read`: the ids of what the call showed (see `tools`).
+        """
+        before, progress = self.state.fork(), self.progress
+        given = dict(action) if isinstance(action, Mapping) else {}
+        name, blocked = given.pop("name", None), None
+        try:
+            if excess := excess_of(given):
+                raise Refused("size_limit", excess)
+            if name not in (known := [tool.name for tool in self._offered()]):
+                said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
+                raise Refused("unknown_tool", f"there is no tool {quoted(name)}; {said}")
+            observation = observed(call(self.state, name, given, in_plans=False))
+        except Refused as refusal:
+            observation = f"refused: {refusal.rule}: {refusal.message}"
+            blocked = {"rule": refusal.rule, "message": refusal.message}
+        after = self.progress
+        info = {
+            "progress": after,
+            "blocked": blocked,
+            "error": None,
+            "changed": self.state.changes(before),
+            "read": () if blocked else self.state.shown,
+        }
+        return _whole(observation), after - progress, False, False, info
+
+
+def observed(result: Any) -> str:
+    """A tool's result as an agent reads it: compact JSON."""
+    return json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+
+
+def _whole(text: str) -> str:
+    """The text without half characters, which no file can hold."""
+    return text.encode(errors="replace").decode()

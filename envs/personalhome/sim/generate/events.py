@@ -1,0 +1,147 @@
+"""Events of the last day: those that tell of a situation, and ordinary ones.
+
+Invariants: what a sensor measured or noticed is of a sensor of the home, in its room; people who are away notice nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from homerl.envs.homeenv.maker.climate import Values
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.personalhome.sim.generate import facts
+from homerl.envs.personalhome.sim.generate.checks import Told, clash, fact_problem
+from homerl.envs.personalhome.sim.generate.facts import Maker
+from homerl.envs.personalhome.sim.generate.life import Life
+from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.generate.profiles import used_for
+from homerl.envs.personalhome.sim.household import Fact, Member
+
+READINGS = {  # quantity -> the attribute and the unit of the sensor that measures it
+    "temperature": ("temperature", "celsius"),
+    "humidity": ("humidity", "percentage"),
+    "dust": ("dust", "micrograms"),
+    "brightness": ("illuminance", "lux"),
+    "sound": ("loudness", "decibel"),
+    "power": ("watts", "watt"),
+}
+USUAL = ("temperature", "humidity", "sound", "power")  # what is measured without a reason
+AWAKE = (7, 22)  # hours [from, to) of ordinary events
+LAST = 23 * 60 + 30  # minutes before now from which ordinary events are
+REST = 20  # minutes between ordinary events and what comes next
+TRIES = 30
+
+
+def sign_fact(
+    kind: str,
+    what: str | None,
+    room: str | None,
+    who: Member,
+    life: Life,
+    states: Mapping[str, Values],
+    *,
+    by_sensor: bool,
+    rng: random.Random,
+) -> Fact:
+    """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
+    match kind:
+        case "measured":
+            return _measured(what or "", _sensor(priors().gauges[what or ""], room, life, rng), states)
+        case "noticed":
+            return _noticed(what or "", room, who, life, by_sensor, rng)
+        case "used":
+            return _used(what or "", room, who, life, rng)
+        case "broke":
+            devices = life.of_kinds(priors().faults[what or ""])
+            device = rng.choice([device for device in devices if device.room.id == room] or devices)
+            return Fact(kind=kind, appliance=device.did, room=device.room.id, what=what)
+        case "pet_did":
+            pets = [pet for pet in life.pets if pet.animal in priors().pet_acts[what or ""]]
+            return Fact(kind=kind, pet=rng.choice(pets).name, room=room, what=what)
+        case "left_home":
+            return Fact(kind=kind, who=who.member_id)
+        case _:  # entered, complained, ill
+            return Fact(kind=kind, who=who.member_id, room=room, what=what)
+
+
+def _sensor(kind: str, room: str | None, life: Life, rng: random.Random) -> Device:
+    """A sensor of a kind, in the room if there is one."""
+    sensors = life.of_kinds([kind])
+    return rng.choice([sensor for sensor in sensors if sensor.room.id == room] or sensors)
+
+
+def _measured(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
+    """What a sensor reads now."""
+    attribute, unit = READINGS[what]
+    value = states[sensor.did][attribute]
+    return Fact(kind="measured", sensor=sensor.did, room=sensor.room.id, what=what, value=value, unit=unit)
+
+
+def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bool, rng: random.Random) -> Fact:
+    """A sign, noticed by a sensor of the room; else by a person, or by any sensor if no person could."""
+    sensors = life.of_kinds([priors().signs.get(what, "")])
+    near = [sensor for sensor in sensors if sensor.room.id == room]
+    if near or by_sensor:
+        sensor = rng.choice(near or sensors)
+        return Fact(kind="noticed", sensor=sensor.did, room=sensor.room.id, what=what)
+    return Fact(kind="noticed", who=who.member_id, room=room, what=what)
+
+
+def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Random) -> Fact:
+    """An activity that has begun in a room, with an appliance that is there for it, or without one."""
+    activity = priors().activities[what]
+    near = [device for device in used_for(activity, life.appliances) if device.room.id == room]
+    appliance = rng.choice(near).did if near else None
+    minutes = activity.minutes[0]
+    return Fact(kind="used", who=who.member_id, appliance=appliance, room=room, what=what, value=minutes, unit="minute")
+
+
+# Ordinary events
+
+
+def background(count: int, life: Life, until: datetime, states: Mapping[str, Values], rng: random.Random) -> list[Told]:
+    """Up to `count` ordinary events of the last day that are over before `until`."""
+    kept: list[Told] = []
+    makers: list[Maker] = [facts.used, facts.cooked, facts.adjusted]
+    latest = until - timedelta(minutes=REST)
+    for _ in range(TRIES * count):
+        if len(kept) == count:
+            break
+        told = _ordinary(rng.choice(makers), life, states, rng)
+        if told is None or not told.time <= told.end < latest or told.time < life.now - timedelta(minutes=LAST):
+            continue
+        if fact_problem(told, life) is None and all(clash(told, other) is None for other in kept):
+            kept.append(told)
+    return kept
+
+
+def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: random.Random) -> Told | None:
+    """Something that a person, a pet or a sensor did at an hour of the last day."""
+    start = life.now - timedelta(minutes=LAST)
+    share = rng.random()
+    if share < 0.2:
+        gauges = [(what, sensor) for what in USUAL for sensor in life.of_kinds([priors().gauges[what]])]
+        if not gauges:
+            return None
+        fact, hours = _drifted(_measured(*rng.choice(gauges), states), rng), (0, 23)
+    elif share < 0.4 and life.pets:
+        pet = rng.choice(life.pets)
+        acts = [act for act, animals in priors().pet_acts.items() if pet.animal in animals and act != "barked"]
+        fact, hours = Fact(kind="pet_did", pet=pet.name, room=rng.choice(life.rooms).id, what=rng.choice(acts)), AWAKE
+    else:
+        draft = maker(life, rng, None)
+        if draft is None:
+            return None
+        fact, hours = draft.fact, draft.hours
+    minute = rng.randrange(60)
+    days = [start.date(), life.now.date()]
+    day = rng.choice(days)
+    return Told(fact, datetime(day.year, day.month, day.day, rng.randint(*hours), minute))
+
+
+def _drifted(fact: Fact, rng: random.Random) -> Fact:
+    """A reading of some hours ago, near the one of now."""
+    value = (fact.value or 0) * rng.uniform(0.92, 1.08)
+    return fact.model_copy(update={"value": round(value, 1) if fact.what in ("temperature", "humidity") else round(value)})

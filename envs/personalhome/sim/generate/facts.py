@@ -1,0 +1,273 @@
+"""Facts of all kinds, as they are drawn from a life.
+
+Invariants: a fact holds the fields of its kind; what it says is possible for the people and devices that it names, at the
+age that they have now (`checks.py` looks at the time when it happened).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.personalhome.sim.generate.life import Life
+from homerl.envs.personalhome.sim.generate.people import years_before
+from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.generate.profiles import can_do, used_for
+from homerl.envs.personalhome.sim.household import Fact, Habit, Member
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
+
+AWAKE = (8, 20)  # hours of what has none of its own
+ADULT, TRAVELLER, COMPLAINER, CARER = 18, 16, 5, 8  # years
+REST = ("bedroom", "living_room")
+PARTY = ("living_room", "dining_room", "kitchen", "balcony", "leisure")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A fact, the local hours [first, last] in which it happens, and its day if that is fixed."""
+
+    fact: Fact
+    hours: tuple[int, int] = AWAKE
+    day: date | None = None
+
+
+Maker = Callable[[Life, random.Random, Fact | None], Draft | None]  # the fact, if given, is one to repeat with other values
+
+
+def _who(life: Life, youngest: int, rng: random.Random, like: Fact | None = None, oldest: int = 200) -> Member | None:
+    """A member of an age, or the one of the fact to repeat."""
+    if like is not None and like.who is not None:
+        return life.people[like.who]
+    fitting = life.of_age(youngest, life.now.date(), oldest)
+    return rng.choice(fitting) if fitting else None
+
+
+def _others(life: Life, who: Member, rng: random.Random) -> tuple[str, ...]:
+    """Some of the other members, in the order of the household."""
+    others = [member.member_id for member in life.members if member is not who]
+    chosen = {*rng.sample(others, rng.randint(0, len(others)))}
+    return tuple(other for other in others if other in chosen)
+
+
+def _room(life: Life, types: tuple[str, ...], rng: random.Random) -> str:
+    """A room of one of these types, or any room."""
+    return rng.choice([room.id for room in life.rooms if room.type in types] or [room.id for room in life.rooms])
+
+
+def _place(device: Device) -> dict[str, str]:
+    return {"appliance": device.did, "room": device.room.id}
+
+
+def stepped(low: float, high: float, step: float, rng: random.Random) -> float:
+    """A number from `low` to `high` in steps."""
+    return low + step * rng.randint(0, round((high - low) / step))
+
+
+def used(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """An appliance used for an activity, for some minutes. Habits are more usual than other uses."""
+    who = _who(life, 3, rng, like)
+    if who is None:
+        return None
+    activities = priors().activities
+    if like is not None and like.what and like.appliance:
+        key, device = like.what, life.by_did[like.appliance]
+    else:
+        habit = rng.choice(who.habits) if who.habits and rng.random() < 0.7 else None
+        if habit is not None and habit.appliance:
+            key, device = habit.activity, life.by_did[habit.appliance]
+        else:
+            age = who.age(life.now.date())
+            fitting = [(k, d) for k, a in activities.items() if can_do(who, age, a) for d in used_for(a, life.appliances)]
+            if not fitting:
+                return None
+            key, device = rng.choice(fitting)
+    minutes = stepped(*activities[key].minutes, 1 if activities[key].minutes[1] < 60 else 5, rng)
+    fact = Fact(kind="used", who=who.member_id, what=key, value=minutes, unit="minute", **_place(device))
+    return Draft(fact, _usual_hours(who.habits, key, activities[key].hours))
+
+
+def _usual_hours(habits: tuple[Habit, ...], activity: str, hours: tuple[int, int]) -> tuple[int, int]:
+    """The hour of the habit, or the hours of the activity for who has no such habit."""
+    return next(((habit.hour, habit.hour) for habit in habits if habit.activity == activity), hours)
+
+
+def cooked(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A dish for some of the others, in servings."""
+    who = _who(life, priors().cooking_age, rng, like)
+    if who is None:
+        return None
+    dishes = {
+        key: life.of_kinds(dish.kinds)
+        for key, dish in priors().dishes.items()
+        if not (dish.meat and "vegetarian" in who.traits)
+    }
+    possible = [key for key, devices in dishes.items() if devices]
+    key = like.what if like is not None and like.what in possible else rng.choice(possible) if possible else None
+    if key is None:
+        return None
+    fact = Fact(
+        kind="cooked",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=key,
+        value=rng.randint(1, 6),
+        unit="serving",
+        **_place(rng.choice(dishes[key])),
+    )
+    return Draft(fact, priors().dishes[key].hours or priors().dinner)
+
+
+def adjusted(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A quantity of an appliance, set to a value."""
+    who = _who(life, priors().adjusting_age, rng, like)
+    devices = [life.by_did[like.appliance]] if like and like.appliance else life.of_kinds(priors().adjustments)
+    if who is None or not devices:
+        return None
+    device = rng.choice(devices)
+    setting = priors().adjustments[device.spec.category]
+    value = stepped(*setting.values, rng)
+    return Draft(
+        Fact(kind="adjusted", who=who.member_id, what=setting.what, value=value, unit=setting.unit, **_place(device)),
+        (7, 22),
+    )
+
+
+def complained(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """Something that somebody did not like in a room."""
+    who = _who(life, COMPLAINER, rng, like)
+    if who is None:
+        return None
+    what = like.what if like else rng.choice(vocabulary().complaints)
+    types = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}.get(
+        what or "", (*REST, "study", "kitchen", "bathroom")
+    )
+    if what == "weak_coffee" and who.age(life.now.date()) < ADULT:
+        return None
+    return Draft(Fact(kind="complained", who=who.member_id, what=what, room=_room(life, types, rng)))
+
+
+def bought(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A thing, at a price."""
+    who = _who(life, priors().buying_age, rng, like)
+    if who is None:
+        return None
+    what = rng.choice(vocabulary().things)
+    fact = Fact(kind="bought", who=who.member_id, what=what, value=rng.randint(*priors().prices[what]), unit="currency")
+    return Draft(fact, (9, 19))
+
+
+def visited(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A guest of a grown-up, for some days."""
+    who = _who(life, ADULT, rng, like)
+    if who is None:
+        return None
+    what = like.what if like else rng.choice(vocabulary().relations)
+    if what == "grandmother" and who.age(life.now.date()) > 45:
+        return None
+    fact = Fact(
+        kind="visited",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=what,
+        value=rng.randint(*priors().stay),
+        unit="day",
+    )
+    return Draft(fact)
+
+
+def travelled(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A trip of some days."""
+    who = _who(life, TRAVELLER, rng, like)
+    if who is None:
+        return None
+    what = rng.choice(vocabulary().places)
+    if what == "grandparents" and who.age(life.now.date()) > 40:
+        return None
+    fact = Fact(
+        kind="travelled",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=what,
+        value=rng.randint(*priors().trips[what]),
+        unit="day",
+    )
+    return Draft(fact, (7, 11))
+
+
+def ill(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """An illness of some days, spent in a room."""
+    who = _who(life, 2, rng, like)
+    if who is None:
+        return None
+    what = like.what if like and like.what else rng.choice(vocabulary().ailments)
+    days = rng.randint(*priors().illness[what])
+    return Draft(Fact(kind="ill", who=who.member_id, what=what, room=_room(life, REST, rng), value=days, unit="day"))
+
+
+def cared(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """Something done for a pet."""
+    who = _who(life, CARER, rng)
+    if who is None or not life.pets:
+        return None
+    pet = life.animals[like.pet] if like and like.pet else rng.choice(life.pets)
+    fitting = [care for care, animals in priors().pet_care.items() if pet.animal in animals]
+    return Draft(Fact(kind="cared", who=who.member_id, pet=pet.name, what=rng.choice(fitting)))
+
+
+def broke(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A fault of an appliance."""
+    faults = [(fault, device) for fault, kinds in priors().faults.items() for device in life.of_kinds(kinds)]
+    if like is not None:
+        faults = [(fault, device) for fault, device in faults if device.did == like.appliance]
+    fault, device = rng.choice(faults)
+    return Draft(Fact(kind="broke", what=fault, **_place(device)))
+
+
+def repaired(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """The repair of an appliance that broke: `like` is the fault."""
+    who = _who(life, ADULT, rng)
+    if who is None or like is None or like.appliance is None:
+        return None
+    fitting = [repair for repair, faults in priors().repairs.items() if like.what in faults]
+    cost = stepped(*priors().repair_cost, 5, rng)
+    device = life.by_did[like.appliance]
+    return Draft(
+        Fact(kind="repaired", who=who.member_id, what=rng.choice(fitting), value=cost, unit="currency", **_place(device))
+    )
+
+
+def celebrated(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """An occasion that there was: a birthday on its day, New Year on its eve, an exam of who goes to school."""
+    who = _who(life, 1, rng)
+    if who is None:
+        return None
+    years = rng.choice((0, 1))
+    days: dict[str, date] = {
+        "birthday": years_before(who.birthday, who.birthday.year - life.now.year + years),
+        "new_year": date(life.now.year - 1 - years, 12, 31),
+    }
+    for event in who.major_events:
+        if event.kind == "married":
+            days["anniversary"] = years_before(event.date, event.date.year - life.now.year + years)
+        if event.kind in ("graduated", "retired", "moved_in"):
+            name = {"graduated": "graduation", "retired": "retirement", "moved_in": "housewarming"}[event.kind]
+            days[name] = event.date + timedelta(days=rng.randint(1, 20))
+    loose = {"pupil": ["exam_passed"], "student": ["exam_passed"], "toddler": [], "retired": [], "unemployed": []}
+    what = rng.choice([*days, *loose.get(who.occupation, ["promotion"])])
+    fact = Fact(
+        kind="celebrated", who=who.member_id, others=_others(life, who, rng), what=what, room=_room(life, PARTY, rng)
+    )
+    return Draft(fact, (15, 21), days.get(what))
+
+
+def learned(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+    """A skill."""
+    who = _who(life, min(priors().skills.values()), rng, like)
+    if who is None:
+        return None
+    age = who.age(life.now.date())
+    fitting = [skill for skill, youngest in priors().skills.items() if age >= youngest]
+    return Draft(Fact(kind="learned", who=who.member_id, what=rng.choice(fitting)))

@@ -1,0 +1,162 @@
+"""How usual things are in a household, from `priors.yaml`. Invariant: the file is read once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.model import Model
+from homerl.envs.personalhome.sim.household import Animal
+
+FILE = Path(__file__).parent / "priors.yaml"
+Ages = tuple[int, int]
+Bounds = tuple[int, int]
+
+
+class Occupation(Model):
+    """Who may have an occupation, and its weight among those that fit an age."""
+
+    ages: Ages
+    weight: float
+
+
+class Usual(Model):
+    """The ages of something, and the share (0..1) of the people of these ages who have it."""
+
+    ages: Ages
+    share: float
+
+    def fits(self, age: int) -> bool:
+        """Whether somebody of this age may have it."""
+        return self.ages[0] <= age <= self.ages[1]
+
+
+class UsualTaste(Usual):
+    """A taste: the ranges of its bounds, of the hours at which it begins and ends, and the types of rooms."""
+
+    low: Bounds | None = None
+    high: Bounds | None = None
+    width: Bounds | None = None
+    begin: Bounds | None = Field(None, alias="from")
+    end: Bounds | None = Field(None, alias="to")
+    rooms: tuple[str, ...] = ()
+    always_room: bool = False
+    because: tuple[str, ...] = ()
+
+
+class UsualPet(Model):
+    """The weight of a kind of animal, and its greatest age in years."""
+
+    weight: float
+    age: int
+
+
+class UsualKind(Model):
+    """The weight of a kind of appliance, and the tastes, traits and hobbies that make it usual."""
+
+    weight: float
+    because: tuple[str, ...] = ()
+
+
+class Appliances(Model):
+    """How homes are equipped. `count` and `sensors` are weights of how many there are."""
+
+    mandatory: tuple[str, ...]
+    count: dict[int, float]
+    sensors: dict[int, float]
+    several: tuple[str, ...]
+    boost: float
+    weights: dict[str, UsualKind]
+    feeder_weight: float
+    fed: tuple[Animal, ...]
+    sensor_weights: dict[str, float]
+
+
+class Activity(Model):
+    """What people of some ages do with a kind of appliance: in which hours, for how many minutes.
+
+    `rooms` restricts the types of room, `needs` is a trait that the person must have.
+    """
+
+    kinds: tuple[str, ...]
+    ages: Ages
+    hours: Bounds
+    minutes: Bounds
+    rooms: tuple[str, ...] = ()
+    needs: str | None = None
+
+
+class Dish(Model):
+    """The appliances that make a dish; `hours` if it is no dinner, `meat` if vegetarians do not eat it."""
+
+    kinds: tuple[str, ...]
+    hours: Bounds | None = None
+    meat: bool = False
+
+
+class Setting(Model):
+    """The quantity that people set on a kind of appliance; `values` are the lowest, the highest and the step."""
+
+    what: str
+    unit: str
+    values: tuple[float, float, float]
+
+
+class Plausible(Model):
+    """When a situation is plausible: local hours [from, to), ages, types of rooms, outdoor celsius; see `priors.yaml`."""
+
+    hours: Bounds | None = None
+    ages: Ages = (6, 200)
+    rooms: tuple[str, ...] = ()
+    trait: str | None = None
+    animals: tuple[Animal, ...] = ()
+    people: int = 1
+    outdoors: tuple[float, float] = (-60, 60)
+    away: bool = False
+    by_sensor: bool = False
+    weight: float = 1.0
+
+
+class Priors(Model):
+    """All of `priors.yaml`."""
+
+    occupations: dict[str, Occupation]
+    hobbies: dict[str, int]
+    traits: dict[str, Usual]
+    opposites: tuple[tuple[str, str], ...]
+    desk_jobs: tuple[str, ...]
+    tastes: dict[str, UsualTaste]
+    usual: float
+    most_tastes: int
+    life_events: dict[str, Usual]
+    pets: dict[Animal, UsualPet]
+    appliances: Appliances
+    activities: dict[str, Activity]
+    dishes: dict[str, Dish]
+    cooking_age: int
+    dinner: Bounds
+    adjustments: dict[str, Setting]
+    adjusting_age: int
+    faults: dict[str, tuple[str, ...]]
+    repairs: dict[str, tuple[str, ...]]
+    repair_cost: Bounds
+    prices: dict[str, Bounds]
+    buying_age: int
+    stay: Bounds
+    trips: dict[str, Bounds]
+    illness: dict[str, Bounds]
+    skills: dict[str, int]
+    pet_care: dict[str, tuple[Animal, ...]]
+    pet_acts: dict[str, tuple[Animal, ...]]
+    situations: dict[str, Plausible]
+    signs: dict[str, str]
+    gauges: dict[str, str]
+
+
+@lru_cache(maxsize=1)
+def priors() -> Priors:
+    """The priors. Raises `InputError` with the line if the file is wrong."""
+    return validate(Priors, read_yaml(FILE))

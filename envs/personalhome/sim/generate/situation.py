@@ -1,0 +1,217 @@
+"""What goes on now: the situations of a household, the events of its last day, and the weather (PersonalHomeBench 3.1).
+
+Invariants:
+- Events are in the order of time, no two at one time; who has left home does nothing there before coming back.
+- The devices have the values with which each situation starts; no situation is settled, in whole or in part, at the start.
+- The events of the last hour tell every sign of each situation, and no other situation's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from homerl.envs.homeenv.maker.climate import Values
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.personalhome.sim.generate.checks import Told
+from homerl.envs.personalhome.sim.generate.events import background, sign_fact
+from homerl.envs.personalhome.sim.generate.life import Life
+from homerl.envs.personalhome.sim.generate.priors import Plausible, priors
+from homerl.envs.personalhome.sim.generate.scaffold import Person
+from homerl.envs.personalhome.sim.household import Animal, Member
+from homerl.envs.personalhome.sim.situations import Situation, situations
+
+EVENTS = (2, 8)  # of the last day
+MOST = 3  # situations at once
+EXTRA = (0.5, 0.35, 0.15)  # weights of how many there are besides the first
+CONSIDERED = 20  # situations that may be added, so that those which always fit are not always there
+RECENT = (3, 55)  # minutes before now in which a situation shows
+GONE = (60, 180)  # minutes before now at which people left home, if everybody is away
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A situation at a place: the room where it happens, and whom it concerns."""
+
+    situation: Situation
+    plausible: Plausible
+    room: str
+    who: Member
+
+    @property
+    def by_sensor(self) -> bool:
+        """Whether only sensors can tell of it."""
+        return self.plausible.away or self.plausible.by_sensor
+
+
+def wanted_keys(wanted: str | None) -> tuple[str, ...]:
+    """The keys of the situations that a recipe allows. It is empty if nothing has such a name."""
+    return tuple(key for key, known in situations().items() if wanted in (None, key, known.category, known.domain))
+
+
+def fits_people(key: str, people: Sequence[Person], animals: Sequence[Animal]) -> bool:
+    """Whether a situation can concern these people and animals."""
+    usual = priors().situations[key]
+    old_enough = any(usual.ages[0] <= person.age <= usual.ages[1] for person in people)
+    return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
+
+
+def needed_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds of devices that show a situation: those that belong into one room, and the others."""
+    known = situations()[key]
+    here = [part.kind for part in known.parts() if part.which == "here" and part.kind]
+    together = (*here, *sorted(_sensors(known, by_sensor=False))) if here else ()
+    return tuple(dict.fromkeys(together)), tuple(dict.fromkeys((*known.needs, *sorted(_sensors(known, by_sensor=True)))))
+
+
+# Scenes
+
+
+def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> list[Scene]:
+    """The scene of the first situation, and of others that fit beside it, the most urgent first. Empty if it cannot be."""
+    scene = _scene(first, life, rng)
+    if scene is None:
+        return []
+    scenes = [scene]
+    extra = rng.choices(range(MOST), EXTRA)[0]
+    for key in rng.sample([key for key in situations() if key != first], CONSIDERED):
+        if len(scenes) > extra:
+            break
+        usual = priors().situations[key]
+        if (
+            rng.random() < usual.weight
+            and _fits_now(usual, life, outdoors)
+            and all(_beside(key, other, life) for other in scenes)
+        ):
+            found = _scene(key, life, rng)
+            if found is not None and _event_count([*scenes, found], life) <= EVENTS[1]:
+                scenes.append(found)
+    return sorted(scenes, key=lambda scene: -scene.situation.urgency)
+
+
+def _event_count(scenes: Iterable[Scene], life: Life) -> int:
+    scenes = list(scenes)
+    leaving = len(life.members) if any(scene.plausible.away for scene in scenes) else 0
+    return leaving + sum(sign.kind != "left_home" for scene in scenes for sign in scene.situation.events)
+
+
+def _fits_now(usual: Plausible, life: Life, outdoors: float) -> bool:
+    animals = [pet.animal for pet in life.pets]
+    first, last = usual.hours or (0, 24)
+    hour = life.now.hour
+    in_hours = first <= hour < last if first < last else hour >= first or hour < last
+    return (
+        in_hours
+        and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
+        and len(life.members) >= usual.people
+        and (not usual.animals or bool({*usual.animals} & {*animals}))
+    )
+
+
+def _beside(key: str, other: Scene, life: Life) -> bool:
+    """Whether a situation can go on beside another: both agree on who is at home and on every value at the start."""
+    starts, others = situations()[key].start_values, other.situation.start_values
+    agree = all(
+        others.get(kind, {}).get(name, value) == value for kind, values in starts.items() for name, value in values.items()
+    )
+    signs = {(sign.kind, sign.what) for sign in situations()[key].events}
+    apart = not signs & {(sign.kind, sign.what) for sign in other.situation.events} - {("left_home", None)}
+    return agree and apart and priors().situations[key].away == other.plausible.away
+
+
+def _scene(key: str, life: Life, rng: random.Random) -> Scene | None:
+    """Where and whom a situation concerns, or None if the home or the people do not allow it."""
+    known, usual = situations()[key], priors().situations[key]
+    today = life.now.date()
+    concerned = [
+        member
+        for member in life.of_age(usual.ages[0], today, usual.ages[1])
+        if usual.trait is None or usual.trait in member.traits
+    ]
+    rooms = _rooms(known, usual, life)
+    if not concerned or not rooms or not {*known.needs} <= {device.spec.category for device in life.devices}:
+        return None
+    scene = Scene(known, usual, rng.choice(rooms), rng.choice(concerned))
+    return scene if _sensors(known, scene.by_sensor) <= {device.spec.category for device in life.devices} else None
+
+
+def _sensors(known: Situation, by_sensor: bool) -> set[str]:
+    """The kinds of sensors without which a situation cannot be told."""
+    gauges = {priors().gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
+    noticed = {priors().signs[sign.what] for sign in known.events if sign.kind == "noticed" and sign.what in priors().signs}
+    return gauges | (noticed if by_sensor else set())
+
+
+def _rooms(known: Situation, usual: Plausible, life: Life) -> list[str]:
+    """The rooms where it can happen: with all kinds of devices that belong together there.
+
+    Of these, the rooms that have most of the devices that it needs or that measure it.
+    """
+    together, needed = needed_kinds(known.key)
+    standing = {(device.room.id, device.spec.category) for device in life.devices}
+    possible = {
+        room.id: sum((room.id, kind) in standing for kind in needed)
+        for room in life.rooms
+        if (not usual.rooms or room.type in usual.rooms) and all((room.id, kind) in standing for kind in together)
+    }
+    return [room for room, devices in possible.items() if devices == max(possible.values())]
+
+
+# Values and events
+
+
+def start_values(scenes: Iterable[Scene], devices: Iterable[Device]) -> dict[str, Values]:
+    """The values at the start of all scenes, by did and attribute."""
+    by_kind: dict[str, Values] = {}
+    for scene in scenes:
+        for kind, values in scene.situation.start_values.items():
+            by_kind.setdefault(kind, {}).update(values)
+    return {device.did: by_kind[device.spec.category] for device in devices if device.spec.category in by_kind}
+
+
+def draw_events(scenes: Sequence[Scene], life: Life, states: Mapping[str, Values], rng: random.Random) -> tuple[Told, ...]:
+    """The events of the last day in the order of time: ordinary ones, then those of the scenes."""
+    away = any(scene.plausible.away for scene in scenes)
+    busy: set[datetime] = set()
+    left = _minutes_before(life.now, GONE, busy, rng) if away else life.now
+    events = []
+    if away:
+        for member in life.members:
+            leaving = sign_fact("left_home", None, None, member, life, states, by_sensor=False, rng=rng)
+            events.append(Told(leaving, _after(left, busy)))
+    for scene in scenes:
+        events += _showing(scene, life, states, busy, rng)
+    count = rng.randint(max(EVENTS[0], len(events)), EVENTS[1])
+    ordinary = background(count - len(events), life, min(told.time for told in events), states, rng)
+    return tuple(sorted((*events, *ordinary), key=lambda told: told.time))
+
+
+def _showing(scene: Scene, life: Life, states: Mapping[str, Values], busy: set[datetime], rng: random.Random) -> list[Told]:
+    """The events that tell of a scene, in the order of its signs. Who has left is told of once for all scenes."""
+    shown = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
+    times = sorted(_minutes_before(life.now, RECENT, busy, rng) for _ in shown)
+    return [
+        Told(
+            sign_fact(sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.by_sensor, rng=rng),
+            time,
+        )
+        for sign, time in zip(shown, times)
+    ]
+
+
+def _minutes_before(now: datetime, minutes: tuple[int, int], busy: set[datetime], rng: random.Random) -> datetime:
+    """A time that many minutes before now at which nothing else happens."""
+    free = [time for m in range(minutes[0], minutes[1] + 1) if (time := now - timedelta(minutes=m)) not in busy]
+    time = rng.choice(free)
+    busy.add(time)
+    return time
+
+
+def _after(time: datetime, busy: set[datetime]) -> datetime:
+    """The first free minute after a time."""
+    while time in busy:
+        time += timedelta(minutes=1)
+    busy.add(time)
+    return time

@@ -1,0 +1,225 @@
+"""Real clips of scenes: a folder of them, and frames as images for an endpoint that sees.
+
+A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images,
+each named by the second from which on it is shown (`0.png`, `2.5.png`). Suffixes may be in capitals. Video files need the
+program `ffmpeg`, and animated images the package Pillow.
+
+A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
+`Videos` turns a handle into images, which are as large as the clip.
+
+Invariants: a name cannot lead out of the folder; the same handle gives the same images until the clip's file changes; what
+is served as an image begins like one.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import InputError
+
+FILMS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
+ANIMATED = (".gif", ".webp", ".apng")
+IMAGES = (".png", ".jpg", ".jpeg")
+BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+PART_FPS = 1.0  # frames a second that stand for a part of a clip
+MOST = 300  # frames of a part
+SECONDS = 60  # that ffmpeg may take for a frame
+_TIME = r"\d{1,6}\.\d{3}"  # more digits are no time of a clip, and may be no number
+_HANDLE = re.compile(rf"(?:frame:(?P<frame>[\w-]+)@|video:(?P<part>[\w-]+)@(?P<from>{_TIME})-)(?P<to>{_TIME})")
+
+
+def frame_handle(name: str, time: float) -> str:
+    """The handle of the frame at a time in seconds."""
+    return f"frame:{name}@{time:.3f}"
+
+
+def part_handle(name: str, start: float, end: float) -> str:
+    """The handle of a part of a clip, in seconds."""
+    return f"video:{name}@{start:.3f}-{end:.3f}"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An encoded image."""
+
+    media_type: str
+    data: bytes
+
+    def part(self) -> dict[str, Any]:
+        """The image as a content part of a message in OpenAI's form."""
+        url = f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+@dataclass(frozen=True)
+class Videos:
+    """The clips in a folder. Raises `InputError` if there is no such folder."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise InputError("there is no such folder", str(self.folder), "name the folder that holds the clips")
+
+    def path(self, name: str) -> Path | None:
+        """The clip of a name; None if there is none."""
+        if re.fullmatch(r"[\w-]+", name) is None:
+            return None
+        there = sorted(place for place in self.folder.glob(f"{name}*") if place.stem == name)
+        return next((place for kind in ("", *FILMS, *ANIMATED) for place in there if place.suffix.lower() == kind), None)
+
+    def check(self, name: str) -> None:
+        """Raise `InputError` if a clip's first frame, or any image of a clip that is a folder, cannot be read."""
+        self.images(frame_handle(name, 0.0))
+        path = self.path(name)
+        for image in _images_of(path) if path and path.is_dir() else ():
+            _still(image)
+
+    def images(self, handle: str) -> list[Image]:
+        """The images of a handle: one of a frame, one a second of a part. Raises `InputError` if they cannot be had."""
+        match = _HANDLE.fullmatch(handle)
+        if match is None:
+            raise InputError(f"'{handle}' is no handle of a clip", remedy="write it as a tool returned it")
+        name = _name(match)
+        path = self.path(name)
+        if path is None:
+            raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
+        try:
+            return [image_at(path, time) for time in _times(match)]
+        except OSError as error:
+            raise InputError(f"cannot be read: {error}", str(path), "save the clip again") from None
+
+    def parts(self, handle: str) -> list[dict[str, Any]]:
+        """The images of a handle as content parts of a message in OpenAI's form."""
+        return [image.part() for image in self.images(handle)]
+
+
+def frames_in(result: str, name: str) -> list[str]:
+    """The handles of the frames that a tool's result shows of a clip, in its order. A part of the clip has one a second.
+
+    Handles elsewhere, as in a refusal that repeats an argument, show nothing.
+    """
+    try:
+        data = json.loads(result)
+    except ValueError:  # a refusal, which is no JSON
+        return []
+    found = [match for handle in _shown(data) if (match := _HANDLE.fullmatch(handle)) and _name(match) == name]
+    return [frame_handle(name, time) for match in found for time in _times(match)]
+
+
+def _shown(data: Any) -> Iterator[str]:
+    """The handles where the tools that show a clip write them."""
+    match data:
+        case {"video": str(handle)} | {"image": str(handle)}:
+            yield handle
+        case {"frames": [*frames]}:
+            for frame in frames:
+                yield from _shown(frame)
+
+
+def image_at(path: Path, time: float) -> Image:
+    """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
+    if path.is_dir():
+        return _of_folder(path, time)
+    version = path.stat()
+    return _of_file(path, time, version.st_mtime_ns, version.st_size)
+
+
+@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
+def _of_file(path: Path, time: float, changed: int, size: int) -> Image:
+    """The frame of a clip that is one file. `changed` and `size` tell its versions apart."""
+    return _of_film(path, time) if path.suffix.lower() in FILMS else _of_animation(path, time)
+
+
+def _name(handle: re.Match[str]) -> str:
+    return handle["frame"] or handle["part"]
+
+
+def _times(handle: re.Match[str]) -> Iterator[float]:
+    end = float(handle["to"])
+    start = float(handle["from"] or end)
+    count = min(int((end - start) * PART_FPS) + 1, MOST)
+    return (start + index / PART_FPS for index in range(count))
+
+
+def _of_folder(path: Path, time: float) -> Image:
+    """The image with the largest second that is not after `time`."""
+    images = _images_of(path)
+    if not images:
+        raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
+    before = [one for one in images if float(one.stem) <= time]
+    return _still(max(before, key=_second) if before else min(images, key=_second))
+
+
+def _images_of(folder: Path) -> list[Path]:
+    """The images of a clip that is a folder."""
+    named = (one for one in folder.iterdir() if re.fullmatch(r"\d+(\.\d+)?", one.stem))
+    return sorted(one for one in named if one.suffix.lower() in IMAGES)
+
+
+def _still(path: Path) -> Image:
+    """The image in a file."""
+    data = path.read_bytes()
+    kind = next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
+    if kind is None:
+        raise InputError("the file is neither a PNG nor a JPEG image", str(path), "save the image again")
+    return Image(kind, data)
+
+
+def _second(path: Path) -> float:
+    return float(path.stem)
+
+
+def _of_animation(path: Path, time: float) -> Image:
+    """The frame of an animated image that is shown at `time`, as PNG."""
+    try:
+        from PIL import Image as pillow
+        from PIL import ImageSequence, UnidentifiedImageError
+    except ImportError:
+        raise InputError("animated images need the package Pillow", str(path), "pip install pillow") from None
+    try:
+        with pillow.open(path) as animation:
+            shown, until = None, 0.0
+            for frame in ImageSequence.Iterator(animation):
+                shown = frame.convert("RGB")
+                until += frame.info.get("duration", 0) / 1000
+                if time < until:
+                    break
+    except (UnidentifiedImageError, OSError) as error:
+        raise InputError(f"cannot be read as an image: {error}", str(path), "save the clip again") from None
+    if shown is None:
+        raise InputError("the image has no frame", str(path), "save the clip again")
+    data = io.BytesIO()
+    shown.save(data, "PNG")
+    return Image("image/png", data.getvalue())
+
+
+def _of_film(path: Path, time: float) -> Image:
+    """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        remedy = "install ffmpeg, or give the clip as an animated image or as a folder of images"
+        raise InputError("video files need the program ffmpeg, which is not on PATH", str(path), remedy)
+    for seek in (["-ss", f"{time:.3f}"], ["-sseof", "-1"]):
+        output = ["-frames:v", "1", "-f", "image2pipe", "-c:v", "mjpeg", "-"]
+        command = [program, "-v", "error", "-nostdin", *seek, "-i", str(path), *output]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"ffmpeg took more than {SECONDS} s for a frame", str(path), "save the clip again") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace")[-300:]
+            raise InputError(f"ffmpeg cannot read it: {said}", str(path), "save the clip again")
+        if done.stdout:
+            return Image("image/jpeg", done.stdout)
+    raise InputError(f"there is no frame at {time:g} s", str(path), "save the clip again")

@@ -1,0 +1,205 @@
+"""What goes on in a home: how it starts, what its events tell, and what settles it (`situations.yaml`).
+
+The paper leaves open what makes a plan right (PersonalHomeBench 3.3 has a judge alone). Here a situation is settled when
+conditions over the devices' end state hold.
+
+Invariants: every situation of `vocabulary.yaml` is described; what it names exists; no condition holds at its start; its
+reference plan settles it, and no step of the plan can be left out (tests prove the last two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import field_validator, model_validator
+
+from homerl.envs.core.documents import Document, InputError, read_yaml, validate
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.predicates import compile_predicate
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
+
+FILE = Path(__file__).resolve().parent / "situations.yaml"
+NOTIFIERS = ("speaker", "tv", "smart_display")  # kinds that tell people something
+NOTIFICATION = "last_notification"  # their attribute that holds the last message
+Domain = Literal["safety", "health", "daily"]
+
+
+def _spec(kind: str) -> DeviceSpec:
+    spec = kinds().get(kind) or sensors().get(kind)
+    if spec is None:
+        raise ValueError(f"'{kind}' is no kind of the catalogue")
+    return spec
+
+
+class Step(Model):
+    """A step of a plan: a feature of a kind of appliance, with its arguments."""
+
+    appliance: str
+    feature: str
+    args: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _callable(self) -> Step:
+        index = _spec(self.appliance).service_index
+        if self.feature not in index:
+            raise ValueError(f"{self.appliance} has no feature '{self.feature}' (it has {', '.join(index)})")
+        try:
+            index[self.feature].bind((), self.args)
+        except Refused as refused:
+            raise ValueError(refused.message) from None
+        return self
+
+
+class Sign(Model):
+    """What an event tells: a kind of fact, its `what`, and the bounds of its value."""
+
+    kind: str
+    what: str | None = None
+    value: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Sign:
+        shape = vocabulary().facts.get(self.kind)
+        if shape is None:
+            raise ValueError(f"'{self.kind}' is no kind of fact")
+        if (self.what is None) != (shape.what is None) or (shape.what and self.what not in vocabulary().keys(shape.what)):
+            raise ValueError(f"'{self.kind}' takes as `what` {f'a key of {shape.what}' if shape.what else 'nothing'}")
+        return self
+
+
+class Condition(Model):
+    """What must hold in the end: an expression over devices of a kind, one of `any`, or that somebody was `told`."""
+
+    kind: str | None = None
+    holds: str | None = None
+    which: Literal["all", "here", "some"] = "all"
+    any: tuple[Condition, ...] = ()
+    told: bool = False
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Condition:
+        if (self.kind is not None) + bool(self.any) + self.told != 1 or (self.kind is None) != (self.holds is None):
+            raise ValueError("a condition has `kind` and `holds`, or `any`, or `told: true`")
+        if self.kind is not None and self.holds is not None:
+            compile_predicate(_spec(self.kind), self.holds)
+        return self
+
+    def parts(self) -> Iterator[Condition]:
+        """The condition, or its alternatives if it has some."""
+        if not self.any:
+            yield self
+        for part in self.any:
+            yield from part.parts()
+
+    def holds_in(self, home: Home, room: str | None) -> bool:
+        """Whether it holds in a home. `room` is the id of the room where the situation happens."""
+        if self.any:
+            return any(part.holds_in(home, room) for part in self.any)
+        if self.kind is None or self.holds is None:
+            told = (device for kind in NOTIFIERS for device in home.devices(category=kind))
+            return any(home.get(device.did, NOTIFICATION) for device in told)
+        predicate = compile_predicate(_spec(self.kind), self.holds)
+        found = [predicate(home.state_of(device.did)) for device in self.devices(home, room)]
+        return any(found) if self.which == "some" else bool(found) and all(found)
+
+    def devices(self, home: Home, room: str | None) -> list[Device]:
+        """The devices that count: those of the kind in the home, or with `which: here` in the room (if it is given)."""
+        return list(home.devices(room if self.which == "here" else None, self.kind))
+
+
+class Record(Model):
+    """A situation as `situations.yaml` describes it."""
+
+    domain: Domain
+    needs: tuple[str, ...]
+    starts: dict[str, dict[str, Any]]
+    events: tuple[Sign, ...]
+    settled_when: tuple[Condition, ...]
+    plan: tuple[Step, ...]
+
+    @field_validator("needs")
+    @classmethod
+    def _owned(cls, needs: tuple[str, ...]) -> tuple[str, ...]:
+        for kind in needs:
+            if kind not in kinds():
+                raise ValueError(f"'{kind}' is no kind of appliance")
+        return needs
+
+    @field_validator("starts")
+    @classmethod
+    def _possible(cls, starts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        checked: dict[str, dict[str, Any]] = {}
+        for kind, values in starts.items():
+            index = _spec(kind).attribute_index
+            for name, value in values.items():
+                if name not in index:
+                    raise ValueError(f"{kind} has no attribute '{name}'")
+                try:
+                    checked.setdefault(kind, {})[name] = index[name][1].check(value, name)
+                except Refused as refused:
+                    raise ValueError(f"{kind}: {refused.message}") from None
+        return checked
+
+
+class Situation(Record):
+    """A situation. `urgency` is higher for what must be settled first; no two have the same."""
+
+    key: str
+    category: str
+    urgency: int
+
+    @property
+    def start_values(self) -> Mapping[str, Mapping[str, Any]]:
+        """The values at the start by kind and attribute: `starts`, and that nobody was told anything if that counts."""
+        silent = {kind: {NOTIFICATION: ""} for kind in NOTIFIERS} if any(part.told for part in self.parts()) else {}
+        return {kind: {**silent.get(kind, {}), **self.starts.get(kind, {})} for kind in {**silent, **self.starts}}
+
+    def rooms(self, home: Home) -> tuple[str, ...]:
+        """The ids of the rooms where it can happen: those that have all kinds with `which: here`."""
+        here = {part.kind for part in self.parts() if part.which == "here"}
+        standing = {(device.room.id, device.spec.category) for device in home.plan.devices}
+        return tuple(room.id for room in home.plan.rooms if all((room.id, kind) in standing for kind in here))
+
+    def parts(self) -> Iterator[Condition]:
+        """The conditions, with alternatives one by one."""
+        return (part for condition in self.settled_when for part in condition.parts())
+
+
+@lru_cache(maxsize=1)
+def situations() -> Mapping[str, Situation]:
+    """All situations by key, the most urgent first. Raises `InputError` with the line if the file is wrong."""
+    return read_situations(read_yaml(FILE))
+
+
+def read_situations(document: Document) -> Mapping[str, Situation]:
+    """`situations.yaml` as data. Raises `InputError` unless it describes exactly the situations of the vocabulary."""
+    records = validate(dict[str, Record], document)
+    known = {key: category for category, keys in vocabulary().situations.items() for key in keys}
+    for key in [*records.keys() - known.keys(), *known.keys() - records.keys()]:
+        what = f"'{key}' is {'no situation of the vocabulary' if key in records else 'not described'}"
+        raise InputError(what, where=document.where((key,)), remedy="describe exactly the situations of vocabulary.yaml")
+    return {
+        key: Situation(key=key, category=category, urgency=len(known) - at, **dict(records[key]))
+        for at, (key, category) in enumerate(known.items())
+    }
+
+
+def verdicts(situation: Situation, home: Home, room: str | None = None) -> tuple[bool, ...]:
+    """Whether each condition holds, in the order of `settled_when`.
+
+    `room` is the id of the room where it happens. Without it, `which: here` counts the devices of the whole home.
+    """
+    return tuple(condition.holds_in(home, room) for condition in situation.settled_when)
+
+
+def settled(situation: Situation, home: Home, room: str | None = None) -> bool:
+    """Whether all conditions hold."""
+    return all(verdicts(situation, home, room))

@@ -1,0 +1,71 @@
+"""The ordinary state of appliances and sensors, before a situation changes it (`usual.yaml`).
+
+Invariants: a state has a canonical value for every attribute of its product; the same random numbers give the same state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
+from homerl.envs.homeenv.sim.devices.interface import Attribute
+from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType
+from homerl.envs.personalhome.sim.appliances import kinds, sensors
+
+FILE = Path(__file__).resolve().parent / "usual.yaml"
+Usual = Mapping[str, Mapping[str, ValueType | tuple[Any, ...]]]  # kind -> attribute -> what a value is drawn from
+
+
+def usual_state(spec: DeviceSpec, rng: random.Random) -> dict[str, Any]:
+    """An ordinary state of a product: canonical values by attribute. It may be changed."""
+    choices = usual()[spec.category]
+    return {a.name: _drawn(choices.get(a.name, a), rng) for a in spec.attributes}
+
+
+def _drawn(choice: ValueType | tuple[Any, ...], rng: random.Random) -> Any:
+    return choice.sample(rng) if isinstance(choice, ValueType) else rng.choice(choice)
+
+
+@lru_cache(maxsize=1)
+def usual() -> Usual:
+    """What the values of each kind are drawn from. Raises `InputError` with the line if the file is wrong."""
+    return read_usual(read_yaml(FILE))
+
+
+def read_usual(document: Document) -> Usual:
+    """`usual.yaml` as data. Raises `InputError` unless it lists every kind, and values that the attributes can have."""
+    specs = {**kinds(), **sensors()}
+    listed = document.data if isinstance(document.data, Mapping) else {}
+    for kind in [*listed.keys() - specs.keys(), *specs.keys() - listed.keys()]:
+        what = f"{kind} is {'no kind of the catalogue' if kind in listed else 'not listed'}"
+        raise InputError(what, where=document.where((kind,)), remedy="list exactly the kinds of the catalogue")
+    return {kind: _choices(document, specs[kind], listed[kind]) for kind in specs}
+
+
+def _choices(document: Document, spec: DeviceSpec, listed: Mapping[str, Any]) -> dict[str, ValueType | tuple[Any, ...]]:
+    choices = {}
+    for name, given in listed.items():
+        key: KeyPath = (spec.category, name)
+        if name not in spec.attribute_index:
+            known = ", ".join(spec.attribute_index)
+            raise InputError(f"{spec.category} has no '{name}'", where=document.where(key), remedy=f"it has {known}")
+        try:
+            choices[name] = _choice(spec.attribute_index[name][1], given)
+        except (Refused, ValueError) as error:
+            raise InputError(f"{spec.category}: {error}", where=document.where(key), remedy="correct the value") from None
+    return choices
+
+
+def _choice(attribute: Attribute, given: Any) -> ValueType | tuple[Any, ...]:
+    """What a value is drawn from: bounds, or canonical values. Raises `Refused` or `ValueError`."""
+    if attribute.type in NUMBERS and isinstance(given, (list, tuple)):
+        low, high = (attribute.check(bound, attribute.name) for bound in given)
+        return ValueType(type=attribute.type, range=(low, high), precision=attribute.precision)
+    values = given if isinstance(given, (list, tuple)) else [given]
+    return tuple(attribute.check(value, attribute.name) for value in values)

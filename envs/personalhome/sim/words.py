@@ -1,0 +1,202 @@
+"""Words for the keys of `vocabulary.yaml`, and sentences for facts, in each language.
+
+Invariants:
+- A sentence holds the words of every field of its fact, and says nothing else.
+- The same rng gives the same sentence in every process.
+- The halves `train` and `heldout` share no name of a person or a pet, and no frame.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.languages import Part
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.personalhome.sim.household import Fact, Gender, Habit, LifeEvent, Member, Taste
+from homerl.envs.personalhome.sim.vocabulary import vocabulary
+
+WORDS = Part(Path(__file__).parent / "words", "personalhome.yaml")
+OPTIONAL = re.compile(r"\[([^\]]*)\]")
+FIELD = re.compile(r"\{(\w+)\}")
+# The unit of a taste's bounds, by its kind.
+TASTE_UNITS = {
+    "room_temperature": "celsius",
+    "soft_light": "percentage",
+    "bright_light": "percentage",
+    "humid_air": "percentage",
+    "clean_air": "micrograms",
+    "hot_shower": "celsius",
+    "firm_mattress": "level",
+}
+
+
+class Halves(Model):
+    """Names or frames, by half."""
+
+    train: tuple[str, ...] = Field(min_length=1)
+    heldout: tuple[str, ...] = Field(min_length=1)
+
+    def of(self, half: Half) -> tuple[str, ...]:
+        """The entries of a half."""
+        return self.train if half == "train" else self.heldout
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What texts call those whom facts name by id: members by member id, rooms by id, devices by did."""
+
+    people: Mapping[str, str]
+    rooms: Mapping[str, Room]
+    devices: Mapping[str, str]
+
+
+def cast_of(members: Iterable[Member], home: Mapping[str, Any]) -> Cast:
+    """The cast of a household: its members, and the rooms and devices of its home (`Household.home`)."""
+    rooms = {room["id"]: Room(room["id"], room["type"], room["name"]) for room in home["rooms"]}
+    return Cast({member.member_id: member.name for member in members}, rooms, {d["did"]: d["name"] for d in home["devices"]})
+
+
+class Words(Model):
+    """The words of a language. `en.yaml` explains the parts."""
+
+    people: dict[Gender, Halves]
+    pets: Halves
+    keys: dict[str, dict[str, str]]
+    units: dict[str, tuple[str, ...]]
+    phrases: dict[str, str]
+    weekdays: tuple[str, ...] = Field(min_length=7, max_length=7)
+    every: tuple[str, ...] = Field(min_length=7, max_length=7)
+    parts: tuple[str, ...] = Field(min_length=4, max_length=4)
+    facts: dict[str, Halves]
+    life_event: Halves
+    tastes: dict[str, Halves]
+    habit: Halves
+    habit_every_day: Halves
+    persona: Halves
+    characters: Halves
+    layout: str
+    layout_floors: str
+
+    def word(self, group: str, key: str) -> str:
+        """The word for a key of a group. A text that is no key, such as a job from a persona file, is its own word."""
+        return self.keys[group].get(key, key)
+
+    def quantity(self, value: float, unit: str) -> str:
+        """A number with its unit: `21.5 °C`, `1 day`, `3 days`. Raises `KeyError` for an unknown unit."""
+        forms = self.units[unit]
+        return forms[0 if value == 1 else -1].format(n=f"{value:g}" if value % 1 else f"{value:.0f}")
+
+    def several(self, names: Iterable[str]) -> str:
+        """Names in a row: `Ann, Ben and Cid`. It is empty if there are none."""
+        *first, last = list(names) or [""]
+        return self.phrases["comma"].join(first) + self.phrases["and"] + last if first else last
+
+    def place(self, room: Room) -> str:
+        """A room as a thing: `the kitchen`."""
+        return self.phrases["place"].format(name=room.name)
+
+    def inside(self, room: Room) -> str:
+        """A room as a place where something happens: `in the kitchen`, `on the balcony`."""
+        return self.phrases.get(f"room_{room.type}", self.phrases["room"]).format(name=room.name)
+
+    def clock(self, hour: int) -> str:
+        """An hour of the day: `07:00`."""
+        return self.phrases["clock"].format(hour=hour)
+
+    def moment(self, weekday: int, hour: int) -> str:
+        """The weekday (0 is Monday) and the part of the day: `Saturday morning`."""
+        return self.phrases["moment"].format(weekday=self.weekdays[weekday], part=self.parts[hour // 6])
+
+    def say(self, fact: Fact, cast: Cast, rng: random.Random, half: Half = "train") -> str:
+        """One sentence that says the fact, in one of the frames of the half."""
+        return fill(rng.choice(self.facts[fact.kind].of(half)), self.fields(fact, cast))
+
+    def fields(self, fact: Fact, cast: Cast) -> dict[str, str]:
+        """The words of the fields that the fact has, by field."""
+        group = vocabulary().facts[fact.kind].what
+        found = {
+            "who": cast.people[fact.who] if fact.who else "",
+            "others": self.several(cast.people[other] for other in fact.others),
+            "pet": fact.pet or "",
+            "appliance": cast.devices[fact.appliance] if fact.appliance else "",
+            "sensor": cast.devices[fact.sensor] if fact.sensor else "",
+            "what": self.word(group, fact.what) if group and fact.what else "",
+            "value": self.quantity(fact.value, fact.unit) if fact.value is not None and fact.unit else "",
+            **self._room(cast.rooms[fact.room] if fact.room else None),
+        }
+        return {key: word for key, word in found.items() if word}
+
+    def say_taste(self, taste: Taste, cast: Cast, rng: random.Random, half: Half = "train") -> str:
+        """One sentence, without a subject, that says what somebody prefers."""
+        group, unit = vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
+        bounds = {"low": taste.low, "high": taste.high}
+        words = {key: self.quantity(value, unit) for key, value in bounds.items() if value is not None and unit}
+        words |= dict(zip(("from", "to"), map(self.clock, taste.hours or ())))
+        words |= self._room(cast.rooms[taste.room] if taste.room else None)
+        words |= {"what": self.word(group, taste.what)} if group and taste.what else {}
+        return fill(rng.choice(self.tastes[taste.kind].of(half)), words)
+
+    def say_habit(self, habit: Habit, cast: Cast, rng: random.Random, half: Half = "train") -> str:
+        """One sentence, without a subject, that says what somebody does regularly."""
+        words = {
+            "what": self.word("activities", habit.activity),
+            "hour": self.clock(habit.hour),
+            "days": self.days(habit.days),
+        }
+        words |= self._room(cast.rooms[habit.room] if habit.room else None)
+        words |= {"appliance": cast.devices[habit.appliance]} if habit.appliance else {}
+        frames = self.habit_every_day if len(habit.days) == 7 else self.habit
+        return fill(rng.choice(frames.of(half)), words)
+
+    def say_trait(self, trait: str) -> str:
+        """One sentence, without a subject, that says a trait."""
+        return fill(self.phrases["sentence"], {"what": self.word("traits", trait)})
+
+    def say_life(self, event: LifeEvent, name: str, rng: random.Random, half: Half = "train") -> str:
+        """One sentence that says what happened in a life."""
+        return fill(rng.choice(self.life_event.of(half)), {"who": name, "what": self.word("life_events", event.kind)})
+
+    def say_layout(self, rooms: Sequence[Room]) -> str:
+        """One sentence that lists the rooms."""
+        floors = len({room.floor for room in rooms})
+        known = {"count": str(len(rooms)), "floors": str(floors), "rooms": self.several(room.name for room in rooms)}
+        return fill(self.layout_floors if floors > 1 else self.layout, known)
+
+    def days(self, days: tuple[int, ...]) -> str:
+        """Weekdays (0 is Monday) on which something happens every week: `weekdays`, `Mondays and Fridays`."""
+        named = {(0, 1, 2, 3, 4): "weekdays", (5, 6): "weekends"}.get(days)
+        return self.phrases[named] if named else self.several(self.every[day] for day in days)
+
+    def joined(self, sentences: Iterable[str]) -> str:
+        """Sentences as one text."""
+        return self.phrases["gap"].join(sentences)
+
+    def _room(self, room: Room | None) -> dict[str, str]:
+        return {"room": self.inside(room), "place": self.place(room)} if room else {}
+
+
+def fill(frame: str, words: Mapping[str, str]) -> str:
+    """The frame with its fields as words. `[...]` is left out if it names a field that is missing.
+
+    Raises `KeyError` if a field outside brackets is missing.
+    """
+    kept = OPTIONAL.sub(lambda part: part[1] if words.keys() >= {*FIELD.findall(part[1])} else "", frame)
+    text = FIELD.sub(lambda field: words[field[1]], kept).strip()
+    return text[:1].upper() + text[1:]
+
+
+@lru_cache
+def words_for(language: str = "en") -> Words:
+    """The words of a language. Raises `InputError` for a language without words."""
+    return validate(Words, read_yaml(WORDS.path(language)))

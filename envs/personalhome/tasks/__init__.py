@@ -1,0 +1,1 @@
+"""PersonalHome's tasks: questions and plans, who plays them, and the rules that judge."""

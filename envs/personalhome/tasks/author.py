@@ -1,0 +1,231 @@
+"""Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
+
+Invariants: a blueprint is a pure function of recipe, split and seed; the splits share no name, no frame of a text and no
+question; a draft that breaks a rule is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from homerl.envs.personalhome.sim.features import feature_ranking, features
+from homerl.envs.personalhome.sim.generate import make_household
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.tasks.blueprint import (
+    LETTERS,
+    Choice,
+    Difficulty,
+    Features,
+    Grounding,
+    Part,
+    PersonalHomeBlueprint,
+    PersonalHomeIntent,
+    PersonalHomeRecipe,
+    Plans,
+    Task,
+)
+from homerl.envs.personalhome.tasks.filmed import filmed, scene_signs
+from homerl.envs.personalhome.tasks.needs import needs_of
+from homerl.envs.personalhome.tasks.plan_rules import judge
+from homerl.envs.personalhome.tasks.prompts import question_of
+from homerl.envs.personalhome.tasks.questions.make import Question, answer_stated, assumed, distractors, questions
+from homerl.envs.personalhome.tasks.questions.wording import Wording
+from homerl.envs.personalhome.tasks.reference import program_for
+from homerl.play.words.splits import NoSentence, Split, of_split
+from homerl.worlds.unmade import unmade
+
+TRIES = 60  # households that are tried before a seed is refused
+MOST_SITUATIONS = 3  # as many as a plan has programs
+TIERS = (3, 3, 4)  # highly relevant, relevant and less relevant features
+MARGIN = 1.0  # by which the needs of two tiers differ at least
+REMEDIES = {"no ": "allow more tasks, difficulties or families", "": "report this recipe, with the seed"}
+
+
+def make_blueprint(
+    recipe: PersonalHomeRecipe, split: Split, seed: int, dropped: Counter[str] | None = None
+) -> PersonalHomeBlueprint:
+    """The blueprint of a seed. Raises `InputError` if no draft keeps the rules."""
+    rng = random.Random(f"personalhome {split} {seed}")
+    counts: Counter[str] = Counter()
+    kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
+    level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
+    half = split if recipe.names == "split" else recipe.names
+    for _ in range(TRIES):
+        household = _household(recipe, half, rng.randrange(1 << 31), counts)
+        if household is None:
+            counts["no situation that can be filmed"] += 1
+            continue
+        task = draw_task(kind, level, household, recipe, split, rng)
+        if task is None:
+            counts[f"no task of kind '{kind}' ({level})"] += 1
+            continue
+        if dropped is not None:
+            dropped.update(counts)
+        return blueprint_of(household, task, f"{split}-{seed}", seed, split, recipe)
+    raise unmade(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+
+
+def _household(recipe: PersonalHomeRecipe, split: Split, seed: int, counts: Counter[str]) -> Household | None:
+    """The household of a seed, with a video if the recipe wants it; None if nothing in it can be filmed."""
+    household = make_household(seed, recipe.household.model_copy(update={"lexicon": split}), counts)
+    return filmed(household, seed) if recipe.scenes else household
+
+
+def blueprint_of(
+    household: Household, task: Task, id: str, seed: int, split: Split, recipe: PersonalHomeRecipe
+) -> PersonalHomeBlueprint:
+    """A task as a blueprint."""
+    query = question_of(task, household.language)
+    subcategory = task.situations[0] if isinstance(task, Plans) else getattr(task, "difficulty", task.kind)
+    intent = PersonalHomeIntent(family=task.kind, subcategory=subcategory, queries=(query,), clarification=query)
+    return PersonalHomeBlueprint(
+        id=id,
+        seed=seed,
+        split=split,
+        language=household.language,
+        setting=recipe.setting,
+        tools=recipe.tools,
+        household=household,
+        task=task,
+        intents=(intent,),
+    )
+
+
+def draw_task(
+    kind: str, level: Difficulty, household: Household, recipe: PersonalHomeRecipe, split: Split, rng: random.Random
+) -> Task | None:
+    """A task of a kind; None if the household has none."""
+    if kind == "features":
+        return features_task(household, rng)
+    if kind == "plans":
+        return plans_task(household)
+    wording = Wording(household, rng.random() < recipe.personal)
+    for question in questions(household, rng, recipe.families):
+        if question.difficulty != level:
+            continue
+        text = asked(question, wording, split, rng)
+        if text is None:
+            continue
+        task = question_task(kind, question, text, wording, recipe, rng)
+        if task is not None:
+            return task
+    return None
+
+
+def question_task(
+    kind: str, question: Question, text: str, wording: Wording, recipe: PersonalHomeRecipe, rng: random.Random
+) -> Task | None:
+    """A task that asks a question: a choice, or a grounding task; None if there is none."""
+    if kind == "choice":
+        return choice_task(question, text, wording, rng)
+    return grounding_task(question, text, wording, recipe.counterfactuals, rng)
+
+
+def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
+    """The question in words of a split; None if it has none, or states its answer."""
+    texts = wording.questions(question.candidate)
+    try:
+        text = of_split(lambda: rng.choice(texts), split)
+    except NoSentence:
+        return None
+    return None if answer_stated(text, wording.answers(question.candidate.answer, question.answer)) else text
+
+
+def grounding_task(
+    question: Question, text: str, wording: Wording, counterfactuals: bool, rng: random.Random
+) -> Grounding | None:
+    """A grounding task; None if it needs counterfactuals and there is no pair of them."""
+    kind = question.candidate.answer
+    parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
+    evidence = {*question.evidence}
+    if counterfactuals:
+        pair = assumed(question, wording, rng)
+        if pair is None:
+            return None
+        for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
+            variants = wording.answers(kind, one.answer)
+            evidence |= {*one.edit.reads} if one.changed else set()
+            parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
+    return Grounding(
+        family=question.candidate.family,
+        difficulty=question.difficulty,
+        personal=wording.personal,
+        question=text,
+        parts=tuple(parts),
+        evidence=tuple(sorted(evidence)),
+    )
+
+
+def choice_task(question: Question, text: str, wording: Wording, rng: random.Random) -> Choice | None:
+    """A multiple-choice task; None if there are not four wrong answers of the right type."""
+    wrong = distractors(question, wording, rng)
+    if wrong is None:
+        return None
+    right = wording.answers(question.candidate.answer, question.answer)[0]
+    choices = rng.sample([right, *wrong], 5)
+    return Choice(
+        family=question.candidate.family,
+        difficulty=question.difficulty,
+        personal=wording.personal,
+        question=text,
+        choices=tuple(choices),
+        right=LETTERS[choices.index(right)],
+        evidence=question.evidence,
+    )
+
+
+def features_task(household: Household, rng: random.Random) -> Features | None:
+    """Ten features of owned appliances in three tiers; None if the needs do not tell so many apart.
+
+    The three best differ from each other, so that there is one right ranking of them.
+    """
+    needs = needs_of(household)
+    owned = {device.spec.category for device in HouseholdState(household).appliances}
+    rated = feature_ranking({key: need.weight for key, need in needs.items()})
+    ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
+    rng.shuffle(ranked)
+    chosen = _tiers(ranked)
+    if chosen is None:
+        return None
+    titles = {key: getattr(features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
+    used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
+    evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
+    return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
+
+
+def _tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
+    """Ten features, best first. Each of the best three, and each tier, has more weight than what follows, by a margin."""
+    by_weight: dict[float, list[str]] = {}
+    for key, weight in ranked:
+        by_weight.setdefault(weight, []).append(key)
+    weights = sorted(by_weight, reverse=True)
+    chosen: list[str] = []
+    for _ in range(TIERS[0]):
+        if not weights:
+            return None
+        chosen.append(by_weight[best := weights[0]][0])
+        weights = [weight for weight in weights if weight <= best - MARGIN]
+    for size in TIERS[1:]:
+        tier: list[str] = []
+        while weights and len(tier) < size:
+            lowest = weights.pop(0)
+            tier += by_weight[lowest][: size - len(tier)]
+        if len(tier) < size:
+            return None
+        chosen += tier
+        weights = [weight for weight in weights if weight <= lowest - MARGIN]
+    return chosen
+
+
+def plans_task(household: Household) -> Plans | None:
+    """The household's situations, if its reference plan keeps all rules; otherwise None."""
+    keys = household.context.situations[:MOST_SITUATIONS]
+    programs = [program_for(household, key) for key in keys]
+    if not keys or not all(judge(household, keys, programs).goals()):
+        return None
+    events = (f"event:{at}" for at in range(len(household.context.events)))
+    used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])
+    return Plans(situations=tuple(keys), evidence=(*scene_signs(household), *events, *used))

@@ -1,0 +1,137 @@
+"""The metrics of PersonalHomeBench (Appendix F.2) as pure functions of plain data.
+
+Known faults of the printed text: `MAP@1` of its tables was divided by R = 3, not by min(1, R) as eq. 8 says (the
+deviations of its Table 12 are those of a variable in {0, 1/3}), so reports have `MAP@1 printed` too; its rank sums of
+up to 21.8 pass 21, the worst of a full ranking, so missing features must rank below the tenth (here: eleventh).
+
+Invariants: shares lie in [0, 1]; a mean over nothing is refused (`ValueError`), never 0; names are compared as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from homerl.host.measure.intervals import share_interval
+
+RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
+MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
+WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  # 27
+CUTS = tuple(range(1, 11))  # k of MAP@k
+LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
+
+ERRORS = (
+    "EXECUTION_ERROR",
+    "MISSING_ARGUMENTS",
+    "UNEXPECTED_ARGUMENTS",
+    "INVALID_TOOL_NAME",
+    "UPSTREAM_FORMAT_ERROR",
+    "EMPTY_OUTPUT",
+)
+ERROR_OF_RULE = {
+    "unknown_tool": "INVALID_TOOL_NAME",
+    "missing_argument": "MISSING_ARGUMENTS",
+    "unknown_argument": "UNEXPECTED_ARGUMENTS",
+}
+CALL_CLASSES = ("<5", "5-10", ">10")
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean. Raises `ValueError` for no values."""
+    if not values:
+        raise ValueError("there is no mean of nothing")
+    return sum(values) / len(values)
+
+
+# Questions
+
+
+def accuracy(correct: Sequence[bool]) -> float:
+    """The share of right answers (eq. 3 of IG and CF, eq. 6 of MC)."""
+    return mean(list(map(float, correct)))
+
+
+def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) -> dict[str, float]:
+    """Accuracy where the edit changes the answer and where it does not (eq. 5), and `macro`, the mean of both (eq. 4).
+
+    The sequences have one entry for each counterfactual. A class without one is left out, and then `macro` is too.
+    """
+    parts = {
+        name: [right for right, moved in zip(correct, changed, strict=True) if moved == of]
+        for name, of in (("changed", True), ("unchanged", False))
+    }
+    shares = {name: accuracy(part) for name, part in parts.items() if part}
+    return shares | ({"macro": mean(list(shares.values()))} if len(shares) == len(parts) else {})
+
+
+# Rankings
+
+
+def average_precision(ranking: Sequence[str], relevant: Sequence[str], k: int) -> float:
+    """AP@k of one ranking, best first (eq. 7 and 8). A name that comes again is not relevant again."""
+    hits, total, open_ = 0, 0.0, set(relevant)
+    for rank, name in enumerate(ranking[:k], 1):
+        if name in open_:
+            open_.remove(name)
+            hits += 1
+            total += hits / rank
+    return total / min(k, len(set(relevant)))
+
+
+def rank_deviation(ranking: Sequence[str], ideal: Sequence[str]) -> int:
+    """D of one ranking: how far the relevant features, in their ideal order, are from ranks 1, 2, ... (eq. 12).
+
+    A feature that is missing, or below rank 11, has rank 11. At worst it is 27 for three features.
+    """
+    first = {name: rank for rank, name in reversed(list(enumerate(ranking, 1)))}
+    return sum(abs(min(first.get(name, MISSING_RANK), MISSING_RANK) - best) for best, name in enumerate(ideal, 1))
+
+
+# Plans
+
+
+def kept_order(one: Sequence[str], other: Sequence[str]) -> float:
+    """The share of pairs that two orders of the same names, at least two, put the same way round (1: the same order)."""
+    place = {name: at for at, name in enumerate(other)}
+    pairs = [(a, b) for at, a in enumerate(one) for b in one[at + 1 :]]
+    return mean([float(place[a] < place[b]) for a, b in pairs])
+
+
+# Faults and calls
+
+
+def error_of_rule(rule: str) -> str:
+    """The paper's error type (F.1) of a refused call, by the rule that refused it."""
+    return ERROR_OF_RULE.get(rule, "EXECUTION_ERROR")
+
+
+def error_counts(rules: Sequence[str], formats: Sequence[str | None]) -> dict[str, int]:
+    """How often each error type occurred: refused calls by rule, and answers by their error of form (None: none)."""
+    found = Counter(map(error_of_rule, rules)) + Counter(error for error in formats if error)
+    return {name: found[name] for name in ERRORS}
+
+
+def call_class(calls: int) -> str:
+    """The paper's class (its Fig. 5) of a number of tool calls."""
+    return CALL_CLASSES[(calls >= 5) + (calls > 10)]
+
+
+# People who check the judge
+
+
+def agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float, float]]:
+    """Agreement of two people's marks 0, 1 or 2 of the same judgements, at least one (Appendix J).
+
+    `equal` and `near` (at most one apart) are shares, `interval` is Wilson's of `equal`; `opposed` counts full
+    disagreement, 0 against 2.
+    """
+    apart = [abs(one - other) for one, other in pairs]
+    return {
+        "n": len(pairs),
+        "equal": accuracy([gap == 0 for gap in apart]),
+        "interval": share_interval(np.array([gap == 0 for gap in apart], dtype=float)),
+        "near": accuracy([gap <= 1 for gap in apart]),
+        "opposed": sum(gap == 2 for gap in apart),
+    }

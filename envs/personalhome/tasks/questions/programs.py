@@ -1,0 +1,272 @@
+"""Programs that answer questions: expressions over the tables of a household.
+
+An expression is rows (`Table`, `Where`, `Extreme`, `Follow`), values (`Column`) or one value (`The`, `Total`, ...). Its
+result carries the evidence: the ids of the rows that it comes from. A filter's evidence is what it keeps, that of a maximum
+is all that it compared.
+
+Invariants: a program has exactly one answer, or raises `NoAnswer` (nothing is left, or two are tied); it reads nothing but
+the tables; `steps` counts its operations (PersonalHomeBench 3.2, difficulty).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from homerl.envs.personalhome.tasks.questions.tables import Tables, days_between
+
+Difficulty = Literal["simple", "medium", "hard"]
+MOST_STEPS: dict[Difficulty, int] = {"simple": 3, "medium": 5, "hard": 10}
+
+
+class NoAnswer(Exception):
+    """A program has no answer, or more than one."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an expression gives: rows, values or one value, and the ids of the rows that it comes from.
+
+    The ids of rows that it gives are not among these: who reads the rows adds them.
+    """
+
+    value: Any
+    evidence: frozenset[str] = frozenset()
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The evidence, with the rows that it gives."""
+        return self.evidence | {row["id"] for row in self.value}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A part of a program. A subclass is one operation."""
+
+    def run(self, tables: Tables) -> Found:
+        """Its result. Raises `NoAnswer`."""
+        raise NotImplementedError
+
+    def parts(self) -> Iterator[Expression]:
+        """Itself and all expressions within it."""
+        yield self
+        for field in fields(self):
+            if isinstance(part := getattr(self, field.name), Expression):
+                yield from part.parts()
+
+
+def settled(program: Expression, tables: Tables) -> Found:
+    """What a program finds. Raises `NoAnswer` as well if everything that agents are told would give another answer."""
+    found = program.run(tables)
+    if program.run(tables.as_told()).value != found.value:
+        raise NoAnswer("what else is told changes the answer")
+    return found
+
+
+def steps(program: Expression) -> int:
+    """The number of operations. Naming a table and saying that there is one value are none."""
+    return sum(not isinstance(part, Table | The) for part in program.parts())
+
+
+def difficulty(program: Expression) -> Difficulty | None:
+    """The difficulty by steps: up to 3, 4 and 5, 6 to 10; None for more."""
+    count = steps(program)
+    return next((name for name, most in MOST_STEPS.items() if count <= most), None)
+
+
+# Rows
+
+
+@dataclass(frozen=True)
+class Table(Expression):
+    """All rows of a table."""
+
+    name: str
+
+    def run(self, tables: Tables) -> Found:
+        """The rows."""
+        return Found(list(tables.rows[self.name]))
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+@dataclass(frozen=True)
+class Where(Expression):
+    """The rows whose column compares to a value, which is given or computed."""
+
+    rows: Expression
+    column: str
+    value: Any
+    by: Literal["=", "!=", ">", "<"] = "="
+
+    def run(self, tables: Tables) -> Found:
+        """The rows that are kept."""
+        rows, compare = self.rows.run(tables), COMPARISONS[self.by]
+        wanted = self.value.run(tables) if isinstance(self.value, Expression) else Found(self.value)
+        kept = [row for row in rows.value if row[self.column] is not None and compare(row[self.column], wanted.value)]
+        return Found(kept, rows.evidence | wanted.evidence)
+
+
+@dataclass(frozen=True)
+class Extreme(Expression):
+    """The one row with the largest or smallest value of a column: the latest, the oldest."""
+
+    rows: Expression
+    column: str
+    largest: bool = True
+
+    def run(self, tables: Tables) -> Found:
+        """A list of the one row. Its evidence is all rows that were compared."""
+        rows = self.rows.run(tables)
+        known = [row for row in rows.value if row[self.column] is not None]
+        best = (max if self.largest else min)((row[self.column] for row in known), default=None)
+        return Found([_only(row for row in known if row[self.column] == best)], rows.read)
+
+
+@dataclass(frozen=True)
+class Follow(Expression):
+    """The rows of a table whose column is among the values."""
+
+    values: Expression
+    table: str
+    column: str
+
+    def run(self, tables: Tables) -> Found:
+        """The rows of the table."""
+        values = self.values.run(tables)
+        wanted = values.value if isinstance(values.value, list) else [values.value]
+        rows = [row for row in tables.rows[self.table] if row[self.column] in wanted]
+        return Found(rows, values.evidence)
+
+
+# Values
+
+
+@dataclass(frozen=True)
+class Column(Expression):
+    """The values of a column, without those that are missing."""
+
+    rows: Expression
+    column: str
+
+    def run(self, tables: Tables) -> Found:
+        """A list of values."""
+        rows = self.rows.run(tables)
+        return Found([row[self.column] for row in rows.value if row[self.column] is not None], rows.read)
+
+
+@dataclass(frozen=True)
+class Shared(Expression):
+    """The values that two lists have in common."""
+
+    first: Expression
+    second: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """A list of values, each once, in the order of the first list."""
+        one, other = self.first.run(tables), self.second.run(tables)
+        return Found([value for value in dict.fromkeys(one.value) if value in other.value], one.evidence | other.evidence)
+
+
+# One value
+
+
+@dataclass(frozen=True)
+class The(Expression):
+    """The one value of a list."""
+
+    values: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """The value. Raises `NoAnswer` unless the list has one value, however often."""
+        values = self.values.run(tables)
+        return Found(_only(dict.fromkeys(values.value)), values.evidence)
+
+
+@dataclass(frozen=True)
+class Count(Expression):
+    """The number of rows, 1 or more: nobody asks how often a thing happened that never did."""
+
+    rows: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """A whole number."""
+        rows = self.rows.run(tables)
+        if not rows.value:
+            raise NoAnswer("there is nothing to count")
+        return Found(len(rows.value), rows.read)
+
+
+@dataclass(frozen=True)
+class Total(Expression):
+    """The sum of numbers."""
+
+    values: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """A number."""
+        values = self.values.run(tables)
+        if not values.value:
+            raise NoAnswer("there is nothing to add")
+        return Found(sum(values.value), values.evidence)
+
+
+@dataclass(frozen=True)
+class Usual(Expression):
+    """The most frequent value of a list."""
+
+    values: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """The value. Raises `NoAnswer` if two are equally frequent, or none occurs twice."""
+        values = self.values.run(tables)
+        ranked = Counter(values.value).most_common(2)
+        if not ranked or ranked[0][1] < 2 or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
+            raise NoAnswer("no value is the most frequent")
+        return Found(ranked[0][0], values.evidence)
+
+
+@dataclass(frozen=True)
+class Difference(Expression):
+    """How far two numbers are apart, or two dates in days; 0 is no answer, since the question supposes a difference."""
+
+    first: Expression
+    second: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """A number above 0."""
+        one, other = self.first.run(tables), self.second.run(tables)
+        number = isinstance(one.value, int | float)
+        value = abs(one.value - other.value) if number else days_between(one.value, other.value)
+        if not value:
+            raise NoAnswer("there is no difference")
+        return Found(round(value, 2), one.evidence | other.evidence)
+
+
+@dataclass(frozen=True)
+class YearsSince(Expression):
+    """Whole years from a date to now."""
+
+    value: Expression
+
+    def run(self, tables: Tables) -> Found:
+        """A whole number of years."""
+        found, now = self.value.run(tables), tables.now.date()
+        day = found.value
+        return Found(now.year - day.year - ((now.month, now.day) < (day.month, day.day)), found.evidence)
+
+
+def _only(values: Iterable[Any]) -> Any:
+    found = list(values)
+    if len(found) != 1:
+        raise NoAnswer("there is no value" if not found else "there is more than one value")
+    return found[0]

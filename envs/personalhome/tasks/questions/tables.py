@@ -1,0 +1,174 @@
+"""A household as tables, on which the programs of questions run.
+
+Each row has an `id`, which names what a tool shows when it shows the row: `member:h1_2`, `memory:17`, `appliance:oven`.
+
+Invariants:
+- Only what an agent can see is in a table (`shown.py`), or what it can compute from that.
+- No value is a list, so a person with three hobbies has three rows in `hobbies`.
+- Tables never change, and an edit gives new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from itertools import starmap
+from typing import Any
+
+from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.personalhome.sim.appliances import is_sensor
+from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.shown import WEATHER_UNITS
+from homerl.envs.personalhome.tasks.questions.scene_tables import scene_tables
+
+Value = Any  # str, int, float, bool, date, datetime or None
+Row = Mapping[str, Value]
+TOGETHER = ("travelled", "celebrated")  # what companions did as well
+USES = ("cooked", "adjusted")  # who did so has used the appliance as well
+FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables of a household by name, and its clock.
+
+    `told` are the rows of `memories` and `events` with everything else that agents are told of the kind: in memories the
+    last day's events, and in both what companions did, and that who cooks or adjusts uses an appliance.
+    """
+
+    now: datetime
+    rows: Mapping[str, tuple[Row, ...]]
+    told: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
+
+    def edited(self, table: str, id: str, changes: Row | None) -> Tables:
+        """The tables with some values of the rows of an id replaced, or without these rows if there are no changes.
+
+        What is told of this row changes, too, where it has the value that the row had: a companion stays who it is.
+        """
+        old = next((row for row in self.rows[table] if row["id"] == id), {})
+        told = {name: _edited(rows, id, changes, old) for name, rows in self.told.items()}
+        return replace(self, rows={**self.rows, table: _edited(self.rows[table], id, changes, old)}, told=told)
+
+    def with_row(self, table: str, row: Row, changes: Row) -> Tables:
+        """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
+        rows = tuple({**one, **changes} if one is row else one for one in self.rows[table])
+        return replace(self, rows={**self.rows, table: rows})
+
+    def later(self, years: int) -> Tables:
+        """The tables some years later: everybody is older, and nothing else has happened."""
+        older = {
+            table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
+        }
+        leap_day = (self.now.month, self.now.day) == (2, 29)
+        now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
+        return replace(self, now=now, rows={**self.rows, **older})
+
+    def as_told(self) -> Tables:
+        """The tables with everything that is told in place of the memories and events."""
+        return replace(self, rows={**self.rows, **self.told})
+
+
+def _edited(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tuple[Row, ...]:
+    """The rows with those of an id changed where they have an old value, or without them if there are no changes."""
+    if changes is None:
+        return tuple(row for row in rows if row["id"] != id)
+    return tuple(
+        {**row, **{name: new for name, new in changes.items() if row[name] == old[name]}} if row["id"] == id else row
+        for row in rows
+    )
+
+
+def tables_of(household: Household) -> Tables:
+    """The tables of a household at its start."""
+    now = household.now
+    memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
+    events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
+    return Tables(
+        now,
+        {
+            "members": tuple(
+                {
+                    "id": f"member:{one.member_id}",
+                    "who": one.member_id,
+                    "name": one.name,
+                    "role": one.role,
+                    "age": one.age(now.date()),
+                    "gender": one.gender,
+                    "occupation": one.occupation,
+                }
+                for one in household.members
+            ),
+            "hobbies": tuple(
+                {"id": f"member:{one.member_id}", "who": one.member_id, "hobby": hobby}
+                for one in household.members
+                for hobby in one.hobbies
+            ),
+            "life": tuple(
+                {"id": f"life:{one.member_id}", "who": one.member_id, "date": event.date, "kind": event.kind}
+                for one in household.members
+                for event in one.major_events
+            ),
+            "pets": tuple(
+                {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
+            ),
+            "memories": tuple(starmap(_fact_row, memories)),
+            "events": tuple(starmap(_fact_row, events)),
+            "weather": tuple(
+                {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]}
+                for side, part in household.context.weather.model_dump().items()
+                for quantity, value in part.items()
+            ),
+            **_devices(household),
+            **scene_tables(household),
+        },
+        {"memories": tuple(_told([*memories, *events])), "events": tuple(_told(events))},
+    )
+
+
+def _told(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
+    """The rows of facts: of trips and celebrations once for each companion too, of cooking and adjusting also as a use.
+
+    How many minutes such a use took is not told.
+    """
+    for id, time, fact in facts:
+        row = _fact_row(id, time, fact)
+        yield row
+        if fact.kind in TOGETHER:
+            yield from ({**row, "who": other} for other in fact.others)
+        if fact.kind in USES and fact.appliance:
+            yield {**row, "kind": "used", "what": None, "value": None, "unit": None}
+
+
+def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
+    return {"id": id, "time": time, "date": time.date(), **{name: getattr(fact, name) for name in FACT}}
+
+
+def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
+    """`appliances` and `sensors`, and their `states` and `readings`: a row for each value."""
+    home = home_from_json(household.home)
+    found: dict[str, list[Row]] = {name: [] for name in ("appliances", "sensors", "states", "readings")}
+    for device in home.plan.devices:
+        sensor = is_sensor(device.spec)
+        kind, what = ("sensor", "sensors") if sensor else ("appliance", "appliances")
+        id = f"{kind}:{device.did}"
+        found[what].append({"id": id, kind: device.did, "kind": device.spec.category, "room": device.room.id})
+        for path, value in home.state_of(device.did).items():
+            found["readings" if sensor else "states"].append(
+                {
+                    "id": f"state:{device.did}",
+                    kind: device.did,
+                    "kind": device.spec.category,
+                    "attribute": path,
+                    "value": value,
+                    "unit": device.spec.attribute_index[path][1].unit,
+                    "range": device.spec.attribute_index[path][1].range,
+                }
+            )
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def days_between(first: date | datetime, second: date | datetime) -> int:
+    """Whole days from one date to another, without sign."""
+    one, other = (value.date() if isinstance(value, datetime) else value for value in (first, second))
+    return abs((other - one) // timedelta(days=1))

@@ -1,0 +1,122 @@
+"""A task of PersonalHome as an episode sees it.
+
+Φ has a goal for each row of the task's evidence, which is met once a call has shown the row, and the goals of the last words
+(`verdicts.py`). Words without a call are the answer, and end the episode.
+
+Invariants:
+- A right answer meets all of Φ, whatever was read before.
+- A wrong answer meets none of it, so what was gained by reading is lost again.
+- Reading counts only while it is sparing: in rows (beyond `ROOM` times the evidence, and `SPARE`, nothing counts; a fact
+  of a video and its time are one row) and in messages (`patience`). So who reads and never answers gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action
+from homerl.envs.personalhome.sim.env import PersonalHome
+from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint, PersonalHomeIntent
+from homerl.envs.personalhome.tasks.prompts import system_prompt
+from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.play.messages import JSON_ANSWERS
+from homerl.play.situation import Reply, Situation
+
+ANSWER = "answer"  # the action that words stand for
+ROOM, SPARE = 4, 24
+
+
+def patience(evidence: Sequence[str]) -> int:
+    """The messages within which reading counts: one for each kind of evidence, and two to find out what there is."""
+    return len({id.partition(":")[0] for id in evidence}) + 2
+
+
+def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
+    """The world of a blueprint, with tools in the setting `agentic` only."""
+    return PersonalHome(HouseholdState(blueprint.household), tools=() if blueprint.setting == "sole" else blueprint.tools)
+
+
+@dataclass
+class PersonalHomeSituation(Situation):
+    """A blueprint's household during an episode. `answer` is the agent's last words, or None before them.
+
+    `messages` counts what it has sent. `verdict` are the goals of the answer, of which silence meets none.
+    """
+
+    blueprint: PersonalHomeBlueprint
+    world: PersonalHome
+    verdict: tuple[bool, ...]
+    answer: str | None = None
+    messages: int = 0
+
+    @classmethod
+    def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
+        """The situation before the first call."""
+        return cls(blueprint, world_for(blueprint), goals_of(blueprint, ""))
+
+    def opening(self) -> list[Message]:
+        """The system message."""
+        return [{"role": "system", "content": system_prompt(self.blueprint)}]
+
+    def fork(self) -> PersonalHomeSituation:
+        """An independent copy."""
+        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.verdict, self.answer, self.messages)
+
+    def met(self) -> tuple[bool, ...]:
+        """The goals of the evidence, then those of the answer."""
+        evidence, seen = self.blueprint.task.evidence, self.world.state.seen
+        if self.blueprint.setting == "sole":
+            evidence = ()
+        if self.answer is not None:
+            return (self.verdict[0],) * len(evidence) + self.verdict
+        rows = len({id.removesuffix(".time") for id in seen})
+        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= patience(evidence)
+        return tuple(sparing and id in seen for id in evidence) + self.verdict
+
+    def open_intents(self) -> list[PersonalHomeIntent]:
+        """The one intent, unless all of Φ is met."""
+        return [] if all(self.met()) else list(self.blueprint.intents)
+
+    @property
+    def protocol(self) -> Mapping[str, bool]:
+        """JSON without a call's mark is an answer."""
+        return {JSON_ANSWERS: True}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent has answered."""
+        return self.answer is not None
+
+    def stands_for(self, reply: Reply) -> Action | str | None:
+        """An answer, if the message has no call."""
+        if reply.malformed or reply.message.get("tool_calls"):
+            return None
+        return {"name": ANSWER, "text": reply.message.get("content") or ""}
+
+    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
+        """Make a call, or take the answer."""
+        if action["name"] != ANSWER or not isinstance(action.get("text"), str):
+            return super().take(action)
+        self.answer = action["text"]
+        self.verdict = goals_of(self.blueprint, self.answer)
+        return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
+
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+        """Count the agent's messages."""
+        self.messages += 1
+
+    def mark(self) -> tuple[HouseholdState, str | None]:
+        """The present state and answer, to compare with later."""
+        return self.world.state.fork(), self.answer
+
+    def changed_since(self, mark: tuple[HouseholdState, str | None]) -> tuple[str, ...]:
+        """The names of all that differs from a mark."""
+        return self.world.state.changes(mark[0]) + ((ANSWER,) if mark[1] != self.answer else ())
+
+    def state_key(self) -> str:
+        """An exact hash of the state."""
+        return self.world.state_key()

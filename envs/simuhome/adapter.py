@@ -1,0 +1,82 @@
+"""SimuHome as a world of homerl: Matter devices in virtual time, and requests that may be impossible.
+
+Invariant: this module imports nothing heavy. Each part of the world is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from homerl.envs.core.plugins import late
+from homerl.play.loop import Oracle, Policy
+from homerl.play.trajectory import Trajectory
+from homerl.worlds.contract import ExpertConfig, Suite, WorldAdapter
+
+
+class SimuHomeWorld(WorldAdapter):
+    """The world of the SimuHome paper. Its user speaks once: the first message is the request from the blueprint."""
+
+    name = "simuhome"
+    taxonomy = "SimuHome"
+    labels = ("category",)  # the column of the paper's Table 1, such as `QT3 IF`
+
+    blueprint = late("homerl.envs.simuhome.tasks.blueprint", "SimuHomeBlueprint")
+    recipe = late("homerl.envs.simuhome.tasks.blueprint", "SimuHomeRecipe")
+    make_blueprint = late("homerl.envs.simuhome.tasks.author", "make_blueprint")
+    begin = late("homerl.envs.simuhome.tasks.situation", "SimuHomeSituation.begin")
+
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
+        """The number of devices in all rooms of the blueprint's home."""
+        return sum(len(room["devices"]) for room in blueprint["home"]["rooms"].values())
+
+    def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
+        """The goals, the required actions and the final answer, as text."""
+        from homerl.envs.simuhome.tasks.situation import goals_in_words
+
+        return goals_in_words(blueprint["task"])
+
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
+        """The scripted expert of `agents.py`."""
+        from homerl.envs.simuhome.tasks.agents import SimuHomeExpert
+
+        return SimuHomeExpert(seed, config.mistakes, config.styles, config.minimal)
+
+    baselines = late("homerl.envs.simuhome.tasks.agents", "BASELINES")
+
+    def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
+        """`ReActAgent` for the setting `react`, otherwise None."""
+        from homerl.envs.simuhome.tasks.react_agent import ReActAgent
+
+        return ReActAgent if setting == "react" else None
+
+    paraphraser = late("homerl.envs.simuhome.tasks.paraphrase", "SimuHomeParaphraser")
+
+    @property
+    def suites(self) -> Mapping[str, Suite]:
+        """The suite `simuhome`."""
+        from homerl.envs.simuhome.bench.suite import SimuHomeSuite
+
+        return {SimuHomeSuite.name: SimuHomeSuite()}
+
+    dimensions = late("homerl.envs.simuhome.bench.cases", "DIMENSIONS")
+    failure_of = late("homerl.envs.simuhome.bench.cases", "failure_of")
+    cases = late("homerl.envs.simuhome.bench.cases", "cases")
+    false_claims = late("homerl.envs.simuhome.bench.cases", "false_claims")
+
+    def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
+        """`released`: the result as the paper's released program counts it, which leaves some failures out."""
+        from homerl.envs.simuhome.bench.cases import released_verdict
+
+        return {"released": released_verdict(trajectory)}
+
+    card = late("homerl.envs.simuhome.card", "card")
+
+    def episode_page(self, trajectory: Trajectory, where: str) -> str:
+        """Rooms, devices and calls over virtual time, see `pages.episode`."""
+        from homerl.envs.simuhome.pages.episode import render_page
+
+        return render_page(trajectory)
+
+
+WORLD = SimuHomeWorld()

@@ -1,0 +1,260 @@
+"""What a SimuHome trajectory shows: the released program's result, the question to a judge, and the cause of a failure.
+
+The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rules. In feasible episodes: EP environment
+perception, II intent inference, DC device control, AP action planning, TR temporal reasoning. In infeasible episodes:
+CM, the agent notices the contradiction but handles it wrongly, and CB, it does not notice it. The class LJ, an error of
+the judge, cannot be decided by a rule; `judge_agreement` measures it.
+
+Invariant: all functions are pure functions of a trajectory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from homerl.envs.simuhome.sim.air import WATCHED
+from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.tasks.agents import ACTS, calls_in
+from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
+from homerl.envs.simuhome.tasks.languages import reasons_in
+from homerl.play.claims import false_claims as count_false_claims
+from homerl.play.messages import words_of
+from homerl.play.trajectory import Outcome, Step, Trajectory
+from homerl.worlds.contract import Case, Failure
+
+DIMENSIONS = {
+    "EP": "environment perception",
+    "II": "intent inference",
+    "DC": "device control",
+    "AP": "action planning",
+    "TR": "temporal reasoning",
+    "CM": "contradiction mishandling",
+    "CB": "contradiction blindness",
+}
+MAX_TRANSCRIPT_LENGTH = 24000  # characters
+
+
+def final_answer(trajectory: Trajectory) -> str | None:
+    """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
+    for step in reversed(trajectory.steps):
+        if (answer := _answer_in(step)) is not None:
+            return answer
+    return None
+
+
+def _answer_in(step: Step) -> str | None:
+    if "answer" not in step.facts.changed:
+        return None
+    finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
+    return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
+
+
+def false_claims(trajectory: Trajectory) -> int:
+    """Whether the final answer claims success, of a request to do something, while a goal of the task is unmet.
+
+    Reads that the task requires do not count: the home shows what was done without them. An infeasible request is never met.
+    """
+    file = trajectory.blueprint["task"]
+    if file["meta"]["query_type"] == "qt1":
+        return 0
+    goals = {*range(len(file["eval"]["goals"]))}
+    words = lambda step: words_of({"role": "assistant", "content": _answer_in(step) or ""})  # noqa: E731
+    return count_false_claims(trajectory, words, lambda step: not goals <= {*step.facts.met})
+
+
+def released_verdict(trajectory: Trajectory) -> int:
+    """1 for success, 0 for failure, -1 if the released program does not evaluate the episode.
+
+    It does not evaluate episodes without an end within 20 messages, with unknown tools or too many polls, or in which
+    time could not go on.
+    """
+    if trajectory.success:
+        return 1
+    if not trajectory.outcome.counts or trajectory.outcome is Outcome.STEP_LIMIT:
+        return -1
+    last = trajectory.steps[-1].facts if trajectory.steps else None
+    if last is None or last.error:
+        return -1
+    return 0 if "answer" in last.changed or "syntax" in last.blocked else -1
+
+
+# The question to a judge
+
+RUBRIC_TEXTS = {
+    "qt1/feasible": "It is right if it gives every value that was asked for as the tools showed it, raw or converted "
+    "(temperature and humidity are shown in hundredths), and names the right room for each.",
+    "qt1/infeasible": "The device asked about does not exist in that room. It is right if it says so, names the room, "
+    "makes up no value of that device, and gives any room value that was asked for as the tools showed it.",
+    "qt2/saturation": "The devices in the room can do no more for what was wished. It is right if it says that it cannot "
+    "help, names the very limit and the room, and claims no change; what it states must agree with what the tools showed.",
+    "qt2/nonexistence": "The room has no device that could bring about what was wished. It is right if it says that it "
+    "cannot help since no such device is there, names the room, and claims no change.",
+    "qt3/infeasible": "A device that was to be controlled does not exist in its room. It is right if it says so, names "
+    "the room, and claims no operation of that device.",
+    "qt4/infeasible": "The request names times that contradict one another or the state of a machine; the truth says "
+    "which. It is right if it found the true time, noticed the contradiction (to the minute), and refused, asked back or "
+    "explained, and scheduled nothing as if all were well.",
+}
+
+RUBRICS = {
+    kind: f"You check how a smart-home agent ended a task. You are given the user's request, what is true, and the agent's "
+    f"tool calls with its final answer, which alone you judge. {text} Otherwise it is wrong."
+    for kind, text in RUBRIC_TEXTS.items()
+}
+
+
+def cases(trajectory: Trajectory) -> list[Case]:
+    """The final answer of an episode that a judge may decide, or nothing.
+
+    Rules decide it if a required read is missing, the answer is empty, or something was changed: then it is wrong.
+    """
+    blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
+    file, answer = blueprint.task, final_answer(trajectory)
+    if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
+        return []
+    kind, intent = rubric_of(file), blueprint.intents[0]
+    return [
+        Case(
+            len(trajectory.steps) - 1,
+            intent.id,
+            kind,
+            intent.queries[0],
+            truth_text(file, blueprint),
+            f"{transcript_text(trajectory)}\nFinal answer: {answer}",
+            _rule_verdict(trajectory, file, answer),
+            RUBRICS[kind],
+        )
+    ]
+
+
+def _rule_verdict(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
+    if trajectory.success:
+        return "right"
+    required = set(range(len(file["eval"]["goals"]), _condition_count(file)))
+    looked = required <= set(trajectory.steps[-1].facts.met)
+    return "undecided" if looked and answer.strip() and trajectory.clean else "wrong"
+
+
+def _condition_count(file: dict[str, Any]) -> int:
+    return len(file["eval"]["goals"]) + len(file["eval"]["required_actions"])
+
+
+def rubric_of(file: dict[str, Any]) -> str:
+    """The rubric by which an episode is judged."""
+    group, meta = file["meta"]["query_type"].split("-")[0], file["meta"]
+    if group == "qt2":
+        return "qt2/saturation" if meta.get("infeasible_family") == "contextual_saturation" else "qt2/nonexistence"
+    return f"{group}/{meta['case']}"
+
+
+def truth_text(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
+    """What a judge is told to be true: the goals, and the contradiction if there is one."""
+    told: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": blueprint.task.get("user_location", "")}
+    return json.dumps(told | ({"contradiction": file["temporal_conflict"]} if file.get("temporal_conflict") else {}))
+
+
+def transcript_text(trajectory: Trajectory) -> str:
+    """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
+    lines = []
+    for step in trajectory.steps:
+        lines += [said] if (said := words_of(step.message).text) else []
+        for act, seen in zip(calls_in([step.message]), step.observations):
+            lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
+    text = "\n".join(lines)
+    return (
+        text
+        if len(text) <= MAX_TRANSCRIPT_LENGTH
+        else f"{text[: MAX_TRANSCRIPT_LENGTH // 2]}\n...\n{text[-MAX_TRANSCRIPT_LENGTH // 2 :]}"
+    )
+
+
+# The cause of a failure
+
+
+def failure_of(trajectory: Trajectory) -> Failure | None:
+    """The cause of a failure in the paper's taxonomy. None for a success, and for an outcome that does not count."""
+    if trajectory.success or not trajectory.outcome.counts:
+        return None
+    blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
+    infeasible = blueprint.intents[0].subcategory == "infeasible"
+    return _infeasible_failure(trajectory, blueprint.task) if infeasible else _feasible_failure(trajectory, blueprint)
+
+
+def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
+    said = " ".join([final_answer(trajectory) or "", *(words_of(step.message).text for step in trajectory.steps)]).lower()
+    wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
+        file["meta"]["query_type"], ("conflict",)
+    )
+    if not reasons_in(said) & set(wanted):
+        return Failure("CB", "the contradiction is not noticed")
+    return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
+
+
+def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
+    file = blueprint.task
+    goals, kind = file["eval"]["goals"], file["meta"]["query_type"]
+    met = set(trajectory.steps[-1].facts.met) if trajectory.steps else set()
+    if not set(range(len(goals), _condition_count(file))) <= met:
+        return Failure("EP", "does not look at what it must")
+    if kind == "qt1":
+        return Failure("EP", "a value is wrong or missing")
+    if trajectory.outcome is Outcome.STEP_LIMIT and not met & set(range(len(goals))):
+        return Failure("AP", "comes to no end")
+    done = list(_accepted_changes(trajectory))
+    if kind == "qt2":
+        return _complaint_failure(goals, met, done, trajectory)
+    if kind.startswith("qt4"):
+        return _schedule_failure(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
+    if met & set(range(len(goals))):
+        return Failure("AP", "only a part is done")
+    return Failure("DC", "the wrong device or command") if _tried_to_act(trajectory) else Failure("AP", "nothing is done")
+
+
+def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+    """The calls that change something, in steps without a refused call."""
+    for step in trajectory.steps:
+        if not step.facts.blocked:
+            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
+
+
+def _tried_to_act(trajectory: Trajectory) -> bool:
+    return any(act["name"] in ACTS for step in trajectory.steps for act in calls_in([step.message]))
+
+
+def _complaint_failure(
+    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory
+) -> Failure:
+    if met & set(range(len(goals))):
+        return Failure("AP", "only a part is done")
+    movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
+    tried = [
+        str(act.get("device_id")) for step in trajectory.steps for act in calls_in([step.message]) if act["name"] in ACTS
+    ]
+    if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
+        return Failure("DC", "the wrong command to a device that could help")
+    return Failure("II", "acts on what cannot help" if tried else "does nothing about it")
+
+
+def _schedule_failure(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
+    flows = [act for act in done if act["name"] == "schedule_workflow"]
+    if not flows:
+        return Failure("AP", "nothing is scheduled")
+    wrong = [goal for number, goal in enumerate(goals) if number not in met]
+    if not all(any(_on_time(flow, goal, base) for flow in flows) for goal in wrong):
+        return Failure("TR", "at a wrong time")
+    return Failure("AP", "only a part is done") if len(wrong) < len(goals) else Failure("DC", "the wrong device or command")
+
+
+def _on_time(flow: dict[str, Any], goal: dict[str, Any], base: datetime) -> bool:
+    """Whether a workflow is due in a goal's window, or up to a minute before a goal that must hold at one moment."""
+    when = goal["when"]
+    early = max(when["tolerance_ticks"], 600)
+    start, end = when["at_tick"] - early, when["at_tick"] + when["tolerance_ticks"]
+    try:
+        due = datetime.strptime(str(flow.get("start_time")), TIME_FORMAT)
+    except ValueError:
+        return False
+    return base + timedelta(seconds=start / 10) <= due <= base + timedelta(seconds=end / 10)

@@ -1,0 +1,171 @@
+"""SimuHome as a benchmark suite: released episode files, or 50 generated episodes for each of the 12 groups.
+
+Invariants:
+- Generated episodes are a pure function of seed and language.
+- Their homes and sentences are held out from training, and their frames from recipes of `frames: train`.
+- Each of them was played: the expert succeeds, and both the agent that does nothing and the one that refuses everything
+  fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from homerl.envs.core.documents import InputError, read_yaml
+from homerl.envs.core.model import Model
+from homerl.envs.simuhome.sim import load
+from homerl.envs.simuhome.sim.episodes import EpisodeFile, read_episode
+from homerl.envs.simuhome.sim.react import MAX_TURNS
+from homerl.envs.simuhome.tasks.agents import BASELINES
+from homerl.envs.simuhome.tasks.answers import expert_reply
+from homerl.envs.simuhome.tasks.author import make_group_blueprint
+from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
+from homerl.envs.simuhome.tasks.languages import refuse_incomplete
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import Agent, play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.trajectory import Trajectory
+from homerl.worlds import contract
+from homerl.worlds.registry import begin
+
+HERE = Path(__file__).parent
+NAME = "simuhome"
+PER_GROUP = 50
+TOTAL = PER_GROUP * len(GROUPS)
+MAX_CANDIDATES = 40
+Setting = Literal["eia", "react"]
+
+
+class SimuHomeInstance(Model):
+    """An episode of the suite. `category` is a column of the paper's Table 1."""
+
+    id: str
+    category: str
+    subcategory: str
+    blueprint: SimuHomeBlueprint
+
+    def blueprint_for(self, setting: Setting) -> SimuHomeBlueprint:
+        """The blueprint, which is the same in every setting."""
+        return self.blueprint
+
+    def limits_for(self, setting: Setting) -> EpisodeLimits:
+        """The limits of the released program: one request, and 20 messages of the agent."""
+        return EpisodeLimits(1, MAX_TURNS, MAX_TURNS)
+
+
+class SimuHomeSuite(contract.Suite):
+    """600 episodes, 50 for each group."""
+
+    name = NAME
+    settings = ("eia", "react")
+    instance = SimuHomeInstance
+    labels = ("category", "subcategory")
+    shipped = HERE / "data" / f"{NAME}.jsonl.xz"
+    judge_votes = 3
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[SimuHomeInstance]]:
+        """The number of instances, and the instances in order."""
+        refuse_incomplete(language)
+        return TOTAL, build_instances(seed, language, dropped, progress)
+
+    def printed(self) -> Mapping[str, Any]:
+        """The figures that the paper prints."""
+        figures: Mapping[str, Any] = read_yaml(HERE / "printed.yaml").data[NAME]
+        return figures
+
+    def read_files(self, folder: Path) -> list[SimuHomeInstance]:
+        """The instances of a folder of released files."""
+        return read_episodes(folder)
+
+
+def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
+    """A blueprint as an instance, with its category and subcategory."""
+    meta = blueprint.task["meta"]
+    kinds = (meta.get(key) for key in ("conflict_type", "scenario", "infeasible_family"))
+    kind = next(filter(None, kinds), meta["case"])
+    category = blueprint.category
+    return SimuHomeInstance(
+        id=blueprint.id, category=category, subcategory=f"{category}: {kind.replace('_', ' ')}", blueprint=blueprint
+    )
+
+
+# Released files
+
+
+def read_episodes(folder: Path) -> list[SimuHomeInstance]:
+    """The instances of all episode files in a folder, or of one file, in the order of groups, seeds and names.
+
+    Raises `InputError` if there is no file, or if a file is not an episode.
+    """
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else [folder]
+    if not files or not all(file.is_file() for file in files):
+        raise InputError(
+            "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
+        )
+    episodes = [(file.stem, read_episode(file)) for file in files]
+    return [_released(episode, f"{NAME}-{stem}") for stem, episode in sorted(episodes, key=_order_of)]
+
+
+def _released(episode: EpisodeFile, id: str) -> SimuHomeInstance:
+    reply = expert_reply(episode, load.start_home(episode.initial_home_config), "en")
+    return instance_of(blueprint_from_episode(episode, id, reply=reply))
+
+
+def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
+    name, meta = named[0], named[1].meta
+    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, name
+
+
+# Generated episodes
+
+
+def build_instances(
+    seed: int,
+    language: str = "en",
+    dropped: Counter[str] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[SimuHomeInstance]:
+    """All generated instances, group by group. `progress` is called with the number that is done and the total."""
+    dropped = Counter() if dropped is None else dropped
+    for index in range(TOTAL):
+        yield make_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
+        progress(index + 1, TOTAL)
+
+
+def make_instance(
+    group: str, number: int, seed: int, language: str = "en", dropped: Counter[str] | None = None
+) -> SimuHomeInstance:
+    """The first valid candidate for instance `number` of a group. Raises `RuntimeError` after too many invalid ones."""
+    dropped = Counter() if dropped is None else dropped
+    recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")
+    id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
+    rng, (query_type, case) = random.Random(f"{NAME} {seed} {language} {id}"), group.split("/")
+    for _ in range(MAX_CANDIDATES):
+        instance = instance_of(make_group_blueprint(recipe, "heldout", query_type, case, id, rng, dropped))
+        if (flaw := next(flaws(instance), None)) is None:
+            return instance
+        dropped[f"validity: {flaw}"] += 1
+    raise RuntimeError(f"no valid instance for {id} in {MAX_CANDIDATES} candidates: {dict(dropped)}")
+
+
+def flaws(instance: SimuHomeInstance) -> Iterator[str]:
+    """All that makes an instance invalid."""
+    reference = play_instance(instance, BASELINES["expert"]())
+    if not (reference.success and reference.valid):
+        yield "the reference fails"
+    for name in ("nothing", "refuses"):
+        if play_instance(instance, BASELINES[name]()).success:
+            yield f"'{name}' succeeds"
+
+
+def play_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
+    """Play an instance once, with tool calls."""
+    episode = begin(instance.blueprint, instance.limits_for("eia"))
+    return asyncio.run(play(episode, agent, ScriptedUser()))

@@ -1,0 +1,347 @@
+"""An episode of SimuHome as one HTML file: rooms, devices, workflows and calls on one axis of virtual time.
+
+The trajectory is replayed in order to draw it. Time then goes on until all goals and workflows are over. Beside each
+curve of a room variable stands the curve of a home in which nobody acted.
+
+Invariants: the page is one file without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any, cast
+
+from homerl.envs.simuhome.pages.activity import device_activity
+from homerl.envs.simuhome.pages.words import device_names, goals_in_words, room_name
+from homerl.envs.simuhome.sim import load, passage
+from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.tasks.agents import calls_in
+from homerl.envs.simuhome.tasks.situation import goals_in_words as exact_goals
+from homerl.envs.simuhome.tasks.situation import situation_of
+from homerl.host.pages.templates import template
+from homerl.play.dialogue import Dialogue, dialogue
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.replay import replay, reply_of
+from homerl.play.trajectory import Trajectory
+from homerl.worlds.registry import begin, read_blueprint
+
+MINUTE = 600  # ticks of 0.1 s
+POINTS = 360
+MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
+KEY = {  # what the colours say
+    "met": "when a goal must hold, and did",
+    "missed": "when a goal must hold, and did not",
+    "runs": "at work",
+    "lit": "lit",
+    "waits": "paused",
+}
+AXIS_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
+MAX_MARKS = 8
+VARIABLE_SCALES = {  # (name, unit, divisor from the stored unit, least range of the axis)
+    "temperature": ("Temperature", "°C", 100, 1.0),
+    "humidity": ("Humidity", "%", 100, 4.0),
+    "illuminance": ("Illuminance", "lx", 1, 60.0),
+    "pm10": ("PM10", "µg/m³", 1, 4.0),
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time on the axis. `left` and `width` are in percent of the axis.
+
+    `level` (0 to 100) is an amount, such as brightness, if the stretch has one.
+    """
+
+    left: float
+    width: float
+    text: str
+    tone: str
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A room variable: its curve and that of the untouched home, as SVG paths in a box of 1000 by 100.
+
+    `low` and `high` are the values at the box's edges; `first` and `last` are values of the curve.
+    """
+
+    name: str
+    unit: str
+    curve: str
+    untouched: str
+    low: float
+    high: float
+    first: float
+    last: float
+    wanted: bool
+
+
+@dataclass(frozen=True)
+class RoomPanel:
+    """A room: its plots, the devices that change (as spans), and the devices that do not.
+
+    `concerned` says whether the request names the room or the agent changed something there.
+    """
+
+    name: str
+    plots: tuple[Plot, ...]
+    moving: tuple[tuple[str, tuple[Span, ...]], ...]
+    still: tuple[tuple[str, str], ...]
+    concerned: bool
+
+
+@dataclass(frozen=True)
+class CallMark:
+    """A call on the axis; `at` is in percent of the axis."""
+
+    number: int
+    at: float
+    text: str
+    tone: str
+
+
+# Replaying a trajectory
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A replayed trajectory.
+
+    `homes` are the home at the start and after each message. `calls` are (tick, call, whether it was refused). `met` is
+    Φ at the end.
+    """
+
+    trajectory: Trajectory
+    episode: Episode
+    homes: tuple[Home, ...]
+    calls: tuple[tuple[int, dict[str, Any], bool], ...]
+    met: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Replay:
+        """Replay a trajectory."""
+        episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
+        homes, calls = [situation_of(episode).home.fork()], []
+        for step in replay(episode, trajectory):
+            now = situation_of(episode).home.tick
+            done = episode.act(reply_of(step))
+            calls += [(now, act, bool(done.facts.blocked)) for act in calls_in([step.message])]
+            homes.append(situation_of(episode).home.fork())
+        return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
+
+    def end(self) -> int:
+        """The last tick to draw."""
+        file, last = situation_of(self.episode).file, self.homes[-1]
+        times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
+        times += [flow.due for flow in last.workflows] + [last.tick]
+        return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
+
+    def ticks(self) -> list[int]:
+        """The ticks to draw: evenly spaced ones, those of calls, and those at and right after each workflow."""
+        end = self.end()
+        due = {tick for flow in self.homes[-1].workflows for tick in (flow.due, flow.due + 1)}
+        moved = {home.tick for home in self.homes}
+        even = {round(i * end / POINTS) for i in range(POINTS + 1)}
+        return [0, *sorted(tick for tick in even | due | moved if tick <= end)]
+
+    def states(self) -> Iterator[Home]:
+        """The home at each of these ticks, first as it was before any call. The caller must not keep a home."""
+        starts = [home.tick for home in self.homes]
+        held, home = -1, self.homes[0]
+        yield home
+        for tick in self.ticks()[1:]:
+            if (at := bisect_right(starts, tick) - 1) != held:
+                held, home = at, self.homes[at].fork()
+            passage.advance(home, tick)
+            yield home
+
+
+# What is drawn
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the template shows."""
+
+    replay: Replay
+    rooms: tuple[RoomPanel, ...]
+    axis: tuple[tuple[float, str], ...]
+    calls: tuple[CallMark, ...]
+    flows: tuple[Span, ...]
+    windows: tuple[Span, ...]
+    goals: tuple[tuple[str, str, bool], ...]  # in people's words, as exact text, and whether it is met
+    names: Mapping[str, str]  # of devices, by id
+    dialogue: Dialogue
+    minutes: int
+
+    @property
+    def tones(self) -> set[str]:
+        """The tones of all that is drawn, calls aside."""
+        moving = (span for room in self.rooms for _, spans in room.moving for span in spans)
+        return {span.tone for span in (*moving, *self.windows)}
+
+    @property
+    def about(self) -> dict[int, str]:
+        """What each call names in people's words, by the number of the call: a device, or a room."""
+        placed = self.replay.homes[-1].plan.devices
+        said = {}
+        for number, (_, act, _) in enumerate(self.replay.calls, 1):
+            device, room = str(act.get("device_id")), act.get("room_id")
+            if device in self.names:
+                said[number] = f"{room_name(placed[device].room)} {self.names[device]}"
+            elif isinstance(room, str):
+                said[number] = room_name(room)
+        return said
+
+    @property
+    def query(self) -> str:
+        """The user's request."""
+        return self.replay.trajectory.turns()[0].utterance
+
+    @property
+    def answer(self) -> str | None:
+        """The agent's final answer, or None."""
+        return situation_of(self.replay.episode).answer
+
+
+def make_page(trajectory: Trajectory) -> Page:
+    """The page of a trajectory."""
+    replay = Replay.of(trajectory)
+    file, ticks = situation_of(replay.episode).file, replay.ticks()
+    samples = [_sample(home, home.tick) for home in replay.states()]
+    fresh = load.start_home(file.initial_home_config, situation_of(replay.episode).blueprint.strict)
+    untouched = [_sample(fresh, tick) for tick in ticks]
+    last, end = replay.homes[-1], replay.end()
+    rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
+    task = trajectory.blueprint["task"]
+    goals, devices = exact_goals(task), last.plan.devices
+    return Page(
+        replay=replay,
+        rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
+        axis=tuple(_axis(last, end)),
+        calls=tuple(_calls(replay, end)),
+        flows=tuple(_flows(replay, end)),
+        windows=tuple(_windows(file, replay.met, end)),
+        goals=tuple(zip(goals_in_words(task, devices), goals, replay.met)),
+        names=device_names(devices.values()),
+        dialogue=dialogue(trajectory, goals),
+        minutes=end // MINUTE,
+    )
+
+
+Sample = tuple[dict[str, dict[str, float]], dict[str, tuple[Any, ...]]]  # (variables of each room, activity of each device)
+
+
+def _sample(home: Home, tick: int) -> Sample:
+    passage.advance(home, tick)
+    rooms = {room: home.room_state(room) for room in home.plan.rooms}
+    return rooms, {device.id: device_activity(home, device) for device in home.plan.devices.values()}
+
+
+def _room_panel(
+    name: str, home: Home, samples: Sequence[Sample], untouched: Sequence[Sample], ticks: Sequence[int], file: Any
+) -> RoomPanel:
+    wanted = {goal.room_state for goal in file.eval.goals if goal.room_id == name and goal.room_state}
+    plots = []
+    for variable in VARIABLES:
+        values = [rooms[name][variable] for rooms, _ in samples]
+        before = [rooms[name][variable] if name in rooms else values[0] for rooms, _ in untouched]
+        plots.append(_plot(variable, values, before, ticks, variable in wanted))
+    moving, still, touched = [], [], False
+    for device in home.plan.by_room[name]:
+        told, without = ([devices.get(device.id, ("", "off", None)) for _, devices in row] for row in (samples, untouched))
+        touched = touched or told != without
+        if len(set(told)) == 1:
+            still.append((device.id, told[0][0]))
+        else:
+            moving.append((device.id, tuple(_spans(told, ticks))))
+    asked = [room for g in file.eval.goals for room in (g.anchor.get("room_id"), *(t.room_id for t in (g.targets or (g,))))]
+    return RoomPanel(name, tuple(plots), tuple(moving), tuple(still), name in asked or touched)
+
+
+def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks: Sequence[int], wanted: bool) -> Plot:
+    name, unit, scale, least = VARIABLE_SCALES[variable]
+    ours, theirs = ([value / scale for value in row] for row in (values, before))
+    low, high = min(*ours, *theirs), max(*ours, *theirs)
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    return Plot(
+        name, unit, _path(ours, ticks, low, high), _path(theirs, ticks, low, high), low, high, ours[0], ours[-1], wanted
+    )
+
+
+def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
+    """An SVG path of straight lines through the values. A flat stretch keeps only its two ends."""
+    points = [
+        (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
+    ]
+    kept = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or not points[i - 1][1] == p[1] == points[i + 1][1]]
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in kept)
+
+
+def _spans(told: Sequence[tuple[Any, ...]], ticks: Sequence[int]) -> Iterator[Span]:
+    """The stretches of time in which a device's activity stays the same."""
+    end = ticks[-1]
+    for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
+        steps = list(run)
+        start, stop = ticks[steps[0]], ticks[min(steps[-1] + 1, len(ticks) - 1)]
+        if stop > start:
+            yield Span(100 * start / end, 100 * (stop - start) / end, text, tone, level)
+
+
+def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
+    """Marks at whole minutes of clock time."""
+    step = next((step for step in AXIS_STEPS if end / MINUTE / step <= MAX_MARKS), AXIS_STEPS[-1])
+    base = home.plan.base_time
+    first = -(-(base.hour * 60 + base.minute + (base.second > 0)) // step) * step
+    at = base.replace(hour=0, minute=0, second=0) + timedelta(minutes=first)
+    while (tick := (at - base).total_seconds() * 10) <= end:
+        yield 100 * tick / end, at.strftime("%H:%M")
+        at += timedelta(minutes=step)
+
+
+def _calls(replay: Replay, end: int) -> Iterator[CallMark]:
+    """A mark for each call, coloured by what it does."""
+    for number, (tick, act, refused) in enumerate(replay.calls, 1):
+        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
+        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
+        yield CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone)
+
+
+ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
+
+
+def _flows(replay: Replay, end: int) -> Iterator[Span]:
+    """A mark for each workflow at its time, with its status at the end."""
+    *_, last = replay.states()
+    for flow in last.workflows:
+        yield Span(
+            100 * flow.due / end,
+            0.0,
+            f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}",
+            flow.status,
+        )
+
+
+def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
+    for number, goal in enumerate(file.eval.goals):
+        if goal.when:
+            window = goal.when.window
+            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
+            yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
+
+
+# The page
+
+
+def render_page(trajectory: Trajectory) -> str:
+    """The page as HTML."""
+    shown = template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
+    return shown.render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)

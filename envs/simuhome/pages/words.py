@@ -1,0 +1,94 @@
+"""Rooms, devices, attributes and values in people's words, for pages.
+
+Invariants: the words are those in which people ask for things (the English file of `language/`, each the most usual one),
+with units as a page writes them: hundredths of a percent are percent. A name that the file lacks is split into its words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from homerl.envs.simuhome.sim.home import Device
+from homerl.envs.simuhome.tasks.speech import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
+from homerl.play.words.splits import Voice
+
+UNITS = {"degrees": " °C", "percent": " %"}
+AFTER = {  # what is said after a value, by the attribute's path
+    "WindowCovering.TargetPositionLiftPercent100ths": " closed",
+    "WindowCovering.CurrentPositionLiftPercent100ths": " closed",
+    "LevelControl.CurrentLevel": " of 254",
+}
+POWER = "OnOff.OnOff"
+WORDS = SimuHomeSpeaker(Voice("en", temperature=0.0), "clear", random.Random(0))  # at 0 nothing is drawn
+
+
+def room_name(room: str) -> str:
+    """A room, such as `kids room`."""
+    return WORDS.room(room)
+
+
+def device_names(devices: Iterable[Device]) -> dict[str, str]:
+    """The name of each device of a home by id: its kind, and its number if its room has several of the kind."""
+    devices = list(devices)
+    many = Counter((device.room, device.type.name) for device in devices)
+    drawn: Counter[tuple[str, str]] = Counter()
+    names = {}
+    for device in devices:
+        of = device.room, device.type.name
+        drawn[of] += 1
+        number = device.id.rpartition("_")[2] if device.id[-1].isdigit() else drawn[of]
+        names[device.id] = WORDS.kind(device.type.name) + (f" {number}" if many[of] > 1 else "")
+    return names
+
+
+def setting(flat: str, value: Any) -> str:
+    """An attribute and its value: `target position 35 % closed`, `set temperature -22 °C`, `on`."""
+    path = flat.partition(".")[2]
+    if path == POWER:
+        return WORDS.value(flat, value)
+    unit = "percent" if path in PERCENT else HUNDREDTHS.get(path)
+    if unit and isinstance(value, (int, float)):
+        said = plain_number(value / 100 if path in HUNDREDTHS else value) + UNITS[unit]
+    else:
+        said = WORDS.value(flat, value)
+    return f"{WORDS.attribute(flat)} {said}{AFTER.get(path, '')}"
+
+
+def goals_in_words(task: Mapping[str, Any], devices: Mapping[str, Device]) -> Iterator[str]:
+    """Φ in people's words: a text for each goal, each required action and the finish, in the order of the situation's."""
+    names = device_names(devices.values())
+
+    def place(named: Mapping[str, Any]) -> str:
+        """The device that a goal or a target names, which the home may lack; else the room."""
+        kind = names.get(named["device_id"]) or WORDS.kind(named["device_type"]) if named.get("device_id") else ""
+        return f"{room_name(named['room_id'])} {kind}".rstrip()
+
+    for goal in task["eval"]["goals"]:
+        feasible = task["meta"]["case"] == "feasible"
+        yield ("" if feasible else "says why not: ") + "; ".join(_wanted(goal, place)) + _when(goal)
+    for look in task["eval"]["required_actions"]:
+        yield f"{look['tool']}({', '.join(room_name(str(value)) for value in look['params'].values())}) was called"
+    yield "the agent has finished"
+
+
+def _wanted(goal: Mapping[str, Any], place: Callable[[Mapping[str, Any]], str]) -> Iterator[str]:
+    """What a goal asks for: settings of devices, or something that is told, or the way in which a room changes."""
+    targets = goal.get("targets") or ([goal] if goal.get("asserts") else [])
+    for target in targets:
+        settings = ", ".join(setting(one["attribute"], one["value"]) for one in target["asserts"])
+        yield f"{place(target)}: {settings}"
+    if not targets:
+        air = goal.get("room_state", "").replace("pm", "PM")
+        what = WORDS.attribute(goal["attribute"]) if goal.get("attribute") else air
+        way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
+        yield f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}"
+
+
+def _when(goal: Mapping[str, Any]) -> str:
+    """The time of a goal, if it has one."""
+    when = goal.get("when")
+    minutes = f"{when['at_tick'] / 600:.1f}".removesuffix(".0") if when else ""
+    return f" ({minutes} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""

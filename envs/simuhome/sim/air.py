@@ -1,0 +1,389 @@
+"""The air of a room: temperature, PM10, illuminance and humidity, and how devices change them.
+
+The paper calls these rules aggregators. In each pass a variable S becomes (S + Σe)(1 − k) + kB, clamped to its bounds:
+e are the effects of devices, B is the baseline, and k is the share by which S returns to B. Illuminance is an
+exception: it is always the baseline plus the light of all devices.
+
+Invariants:
+- An effect e is piecewise linear in S (`LinearPiece`). Between two edges of the pieces a pass is therefore one affine
+  map, and n passes have the closed form S_n = F + (S − F)·(1 − rest)^n, with the fixed point F. `value_after` advances
+  from edge to edge in this way.
+- In strict mode temperature and PM10 keep the effects that were computed when a device last changed, as in the released
+  program. Their pieces are constants. Humidity follows S in both modes, because the noise of its sensor makes the
+  released program recompute the effects in every pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.sim.home import Device, Home, Room
+from homerl.envs.simuhome.sim.results import is_number
+
+INF = math.inf
+State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`
+SINGLE_PASSES_AT_EDGE = 8  # passes near an edge run one by one, so that rounding cannot miss the one that crosses it
+
+
+class LinearPiece(NamedTuple):
+    """An effect of base + slope·S on a variable S, for low <= S < high. The effect is the change in one pass."""
+
+    low: float
+    high: float
+    base: float
+    slope: float
+
+    def __repr__(self) -> str:
+        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
+        return f"Line(low={self.low!r}, high={self.high!r}, base={self.base!r}, slope={self.slope!r})"
+
+
+class Influence(NamedTuple):
+    """The effects of all devices on one variable of a room.
+
+    `signature` holds the states of the devices for which the effects were computed. `before` is the variable's value
+    before the last pass, if the value after it does not tell it (`_remember`).
+    """
+
+    signature: dict[str, State]
+    effects: dict[str, tuple[LinearPiece, ...]]
+    before: float | None = None
+
+    def __repr__(self) -> str:
+        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
+        before = "" if self.before is None else f", before={self.before!r}"
+        return f"Influence(signature={self.signature!r}, effects={self.effects!r}{before})"
+
+    def pieces(self) -> list[LinearPiece]:
+        """The pieces of all devices."""
+        return [piece for pieces in self.effects.values() for piece in pieces]
+
+
+class Law(NamedTuple):
+    """How a variable returns to its baseline: the share `pull` for each second, and the variable's bounds."""
+
+    pull: float
+    low: float
+    high: float
+
+
+LAWS = {"temperature": Law(0.0002, -INF, INF), "pm10": Law(0.1, 0.0, INF), "humidity": Law(0.01, 0.0, 10000.0)}
+WATCHED = {
+    "temperature": ("air_conditioner", "heat_pump", "fan"),
+    "pm10": ("air_purifier",),
+    "illuminance": ("on_off_light", "dimmable_light"),
+    "humidity": ("humidifier", "dehumidifier"),
+}
+SIGNATURE = {
+    "air_conditioner": (
+        "1.OnOff.OnOff",
+        "1.Thermostat.SystemMode",
+        "1.Thermostat.OccupiedCoolingSetpoint",
+        "1.Thermostat.OccupiedHeatingSetpoint",
+        "1.FanControl.PercentCurrent",
+    ),
+    "heat_pump": (
+        "4.Thermostat.SystemMode",
+        "4.Thermostat.OccupiedCoolingSetpoint",
+        "4.Thermostat.OccupiedHeatingSetpoint",
+        "2.ElectricalPowerMeasurement.ActivePower",
+    ),
+    "fan": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "air_purifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "on_off_light": ("1.OnOff.OnOff",),
+    "dimmable_light": ("1.OnOff.OnOff", "1.LevelControl.CurrentLevel"),
+    "humidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "dehumidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+}
+SENSORS = {
+    "air_conditioner": "1.Thermostat.LocalTemperature",
+    "heat_pump": "4.Thermostat.LocalTemperature",
+    "humidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
+    "dehumidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
+}
+
+
+VARIABLES_AT = tuple(VARIABLES)
+
+
+# The effects of each device type, from its state, the baseline and the length `dt` of a pass in seconds
+
+
+def _fan_share(percent: Any) -> float:
+    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number."""
+    return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
+
+
+def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+    """No effect up to `above`; then the effect grows to -full within `width`."""
+    slope = -full / width
+    return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
+
+
+def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+    """No effect from `below` upwards; below it the effect grows to +full within `width`."""
+    slope = -full / width
+    return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
+
+
+def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    on, mode, cooling, heating, percent = state
+    full = 0.05 * _fan_share(percent) * dt
+    if on is True and mode == 3 and is_number(cooling):
+        return _cooling(cooling, full, 0.05)
+    return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
+
+
+def _heat_pump(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
+
+
+def _fan(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return _cooling(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
+
+
+def _air_purifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    on, percent = state
+    if on is False or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) ** 0.8 * dt
+    if baseline <= 0:
+        return (LinearPiece(-INF, INF, -full, 0.0),)
+    edge = math.nextafter(2 * baseline, INF)
+    return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
+
+
+def _light(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
+
+
+def _dimmer(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    on, level = state
+    return (LinearPiece(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
+
+
+def _humidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    on, percent = state
+    if on is not True or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) * dt
+    return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
+
+
+def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    on, percent = state
+    if on is not True or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) * dt
+    return (
+        LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
+        LinearPiece(1900.0, INF, full / 9, -full / 9000),
+    )
+
+
+EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
+    "air_conditioner": _air_conditioner,
+    "heat_pump": _heat_pump,
+    "fan": _fan,
+    "air_purifier": _air_purifier,
+    "on_off_light": _light,
+    "dimmable_light": _dimmer,
+    "humidifier": _humidifier,
+    "dehumidifier": _dehumidifier,
+}
+
+
+# Passes of one variable
+
+
+def total_effect(pieces: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
+    """(low, high, base, slope) of the sum of all effects at a value: within low..high it is base + slope·S."""
+    low, high, base, slope = -INF, INF, 0.0, 0.0
+    for piece in pieces:
+        if value < piece.low:
+            high = min(high, piece.low)
+        elif value >= piece.high:
+            low = max(low, piece.high)
+        else:
+            low, high = max(low, piece.low), min(high, piece.high)
+            base, slope = base + piece.base, slope + piece.slope
+    return low, high, base, slope
+
+
+def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
+    """The value after one pass.
+
+    `pull` is the share of the return to the baseline in one pass. The effect of all devices is base + slope·value.
+    """
+    value += base + slope * value
+    value += (baseline - value) * pull
+    return max(law.low, min(value, law.high))
+
+
+def value_after(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece], n: int) -> float:
+    """The value after `n` passes of `dt` seconds each."""
+    pull = law.pull * dt
+    low, high, base, slope = total_effect(pieces, value)
+    while n > 0:
+        rest = pull - slope + pull * slope
+        if law.low <= value <= law.high and 0 < rest < 1:
+            fixed = ((1 - pull) * base + pull * baseline) / rest
+            inside = low <= fixed <= high
+            whole = n if inside else min(n, _passes_to(high if fixed > high else low, value, fixed, rest) - 2)
+            if whole > 0:
+                value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
+                n -= whole
+        for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
+            value = one_pass(value, baseline, pull, base, slope, law)
+            n -= 1
+            if not low <= value < high:
+                low, high, base, slope = total_effect(pieces, value)
+    return value
+
+
+def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
+    """About how many passes bring a value to an edge on the way to its fixed point."""
+    return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
+
+
+def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
+    """The value after `n` passes towards its fixed point.
+
+    Single passes stop short of the fixed point as soon as a step is too small for a double to change. The closed form
+    must stop at the same place: a sensor that truncates the value shows on which side of a whole number it stops.
+    """
+    gap = value - fixed
+    stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
+    return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
+
+
+# Passes of a room
+
+
+def advance_air(home: Home, room: Room, n: int) -> None:
+    """Advance the four variables of a room by `n` passes, and update the sensors that show them."""
+    devices = home.plan.by_room[room.name]
+    for index, name in enumerate(VARIABLES):
+        slot = room.base + index
+        watched = [device for device in devices if device.type.name in WATCHED[name]]
+        influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
+        value = home.values[slot]
+        if name != "illuminance":
+            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.pieces(), n))
+            _remember(home, slot, influence, value, room.baseline[index], LAWS[name], n)
+        elif renewed or not home.plan.strict:
+            home.set(slot, room.baseline[index] + sum(piece.base for piece in influence.pieces()))
+        _update_sensors(home, watched, name, home.values[slot])
+
+
+def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
+    """(influence, whether it was computed anew) on the variable in `slot`.
+
+    It is computed anew for all devices if the state of one of them has changed.
+    """
+    values, kept = home.values, home.values[slot + len(VARIABLES)]
+    signature = {d.id: tuple(values[d.base + d.offsets[key]] for key in SIGNATURE[d.type.name]) for d in devices}
+    if kept is not None and all(kept.signature.get(did) == state for did, state in signature.items()):
+        return kept, False
+    # The light of a removed device goes with the next sum. Any other effect of it stays, if it is kept at all.
+    effects = dict(kept.effects) if kept is not None and name != "illuminance" else {}
+    for device in devices:
+        pieces = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
+        frozen = home.plan.strict and name in ("temperature", "pm10")
+        effects[device.id] = _constant_effect(pieces, values[slot]) if frozen else pieces
+    influence = Influence(signature, effects)
+    home.set(slot + len(VARIABLES), influence)
+    return influence, bool(devices)
+
+
+def _constant_effect(pieces: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
+    """The effects as they are at a value, as one piece that no longer depends on the value."""
+    _, _, base, slope = total_effect(pieces, value)
+    effect = base + slope * value
+    return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
+
+
+def _update_sensors(home: Home, devices: list[Device], name: str, value: float) -> None:
+    """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
+    if name not in ("temperature", "humidity"):
+        return
+    for device in devices:
+        if (path := SENSORS.get(device.type.name)) and math.isfinite(value):
+            shown = int(value)
+            if name == "humidity":
+                prefix = "2.RelativeHumidityMeasurement."
+                least, most = (
+                    home.values[device.base + device.offsets[prefix + bound]]
+                    for bound in ("MinMeasuredValue", "MaxMeasuredValue")
+                )
+                shown = max(least, min(shown, most))
+            slot = device.base + device.offsets[path]
+            if home.values[slot] != shown:
+                home.set(slot, shown)
+
+
+def _remember(home: Home, slot: int, influence: Influence, value: float, baseline: float, law: Law, n: int) -> None:
+    """Keep the value before the last of `n` passes, which began at `value`, if the value after them does not tell it.
+
+    It does not where effects jump: there two values, one on each side, may lead to the same one.
+    """
+    if n == 0 or not home.plan.strict:
+        return
+    pieces, before = influence.pieces(), None
+    if len({(piece.low, piece.high) for piece in pieces}) > 1:
+        last = value_after(value, baseline, law, home.interval, pieces, n - 1)
+        guess = _value_one_pass_ago(home.values[slot], baseline, law, home.interval, pieces)
+        told = guess is not None and total_effect(pieces, guess) == total_effect(pieces, last)
+        before = None if told else last
+    if before != influence.before:
+        home.set(slot + len(VARIABLES), influence._replace(before=before))
+
+
+def _value_one_pass_ago(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece]) -> float | None:
+    """The value that a pass turned into `value`, if effects did not jump; None if a pass turns all values into one."""
+    _, _, base, slope = total_effect(pieces, value)
+    pull = law.pull * dt
+    if pull == 1 or slope == -1:
+        return None
+    return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
+
+
+def renew_rates(home: Home) -> None:
+    """Let the next pass compute anew the effects that follow the length of a pass, which is about to change.
+
+    In strict mode these are the effects on humidity alone; the others are kept until a device changes.
+    """
+    for room in home.plan.rooms.values():
+        for index, name in enumerate(VARIABLES):
+            kept: Influence | None = home.values[room.base + index + len(VARIABLES)]
+            if kept is None or not kept.signature or (home.plan.strict and name != "humidity"):
+                continue
+            before = kept.before
+            if before is None and name in LAWS:
+                value, baseline = home.values[room.base + index], room.baseline[index]
+                before = _value_one_pass_ago(value, baseline, LAWS[name], home.interval, kept.pieces())
+            home.set(room.base + index + len(VARIABLES), kept._replace(signature={}, before=before))
+
+
+def forget_device(home: Home, device: Device) -> None:
+    """Remove a device's effects from its room.
+
+    In strict mode its last effect stays, as in the released program: light until another light changes, the rest for ever.
+    """
+    room = home.plan.rooms[device.room]
+    for index in range(len(VARIABLES)):
+        slot = room.base + index
+        kept: Influence | None = home.values[slot + len(VARIABLES)]
+        if kept is None or device.id not in kept.effects:
+            continue
+        effects = dict(kept.effects)
+        pieces = effects.pop(device.id)
+        if home.plan.strict:
+            law, before = LAWS.get(VARIABLES_AT[index]), kept.before
+            if law is not None and before is None:
+                before = _value_one_pass_ago(home.values[slot], room.baseline[index], law, home.interval, kept.pieces())
+            effects[device.id] = _constant_effect(pieces, home.values[slot] if before is None else before)
+        home.set(slot + len(VARIABLES), kept._replace(effects=effects))

@@ -1,0 +1,173 @@
+"""SimuHome as a Gymnasium environment: tool calls act on a home in virtual time.
+
+Invariants:
+- `step` never raises on an agent's action.
+- A refused call changes nothing, not even the clock.
+- Progress is the share of goals and required actions that would hold if the agent stopped now. It is 0 if only a judge
+  can decide.
+- The episode terminates when the agent calls `finish`. A home without an episode never terminates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+import gymnasium as gym
+
+from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.spaces import AnyText, ToolCalls
+from homerl.envs.core.world import Action, World
+from homerl.envs.simuhome.sim import evaluate, load, passage, tools
+from homerl.envs.simuhome.sim.config import HomeConfig
+from homerl.envs.simuhome.sim.episodes import EpisodeFile
+from homerl.envs.simuhome.sim.evaluate import AgentCall
+from homerl.envs.simuhome.sim.home import Home, Savepoint
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+class EpisodeState:
+    """The mutable part of the environment: the home, the required actions that were made, and the agent's final answer.
+
+    `met` holds the indices of the required actions that were made.
+    """
+
+    def __init__(self, home: Home, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
+        self.home, self.met, self.answer = home, met, answer
+
+    def fork(self) -> EpisodeState:
+        """An independent copy."""
+        return EpisodeState(self.home.fork(), self.met, self.answer)
+
+
+class SimuHome(World, gym.Env[str, Action]):
+    """A world that is made from an episode file, or from the configuration of a home alone.
+
+    `toolset` is `released` (20 tools) or `paper` (13 tools). Every accepted call takes `ticks_per_step` ticks of 0.1 s.
+    Raises `ValueError` for an unknown toolset, and pydantic's `ValidationError` if `episode` is not valid.
+    """
+
+    def __init__(
+        self,
+        episode: EpisodeFile | HomeConfig | Mapping[str, Any],
+        strict: bool = True,
+        toolset: str = "released",
+        ticks_per_step: int = 0,
+    ) -> None:
+        if toolset not in tools.TOOLSETS:
+            raise ValueError(f"toolset '{toolset}' is not one of {', '.join(tools.TOOLSETS)}")
+        if isinstance(episode, Mapping):
+            kind = EpisodeFile if "initial_home_config" in episode else HomeConfig
+            episode = kind.model_validate(episode)
+        self.episode: EpisodeFile | None = None
+        if isinstance(episode, EpisodeFile):
+            self.episode, episode = episode, episode.initial_home_config
+        self._start = EpisodeState(load.start_home(episode, strict))
+        self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
+        self._ticks = ticks_per_step
+        self.state = self._start.fork()
+        self._progress = self._measure()
+        self.observation_space = AnyText()
+        self.action_space = ToolCalls(self.tools)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools of the agent's toolset, as OpenAI function schemas."""
+        return [tool.schema() for tool in self._toolset.values()]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Go back to the start. The observation is the user's request."""
+        super().reset(seed=seed)
+        self.state = self._start.fork()
+        self._progress = self._measure()
+        return self.episode.query if self.episode else "", self._info(None, ())
+
+    def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
+        before, earlier = self.state.home.savepoint(), self._progress
+        name, result = self._act(action)
+        refused = tools.is_refused(result)
+        changed = () if refused else self._accept(name, action, before)
+        if changed:
+            self._progress = self._measure()
+        finished = name == "finish" and not refused
+        error = "the evaluation fails: time cannot go on over a malformed workflow" if finished and self._broken else None
+        text = ENCODER.encode(result).encode(errors="replace").decode()
+        return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed, error)
+
+    def _accept(self, name: str, action: Action, before: Savepoint) -> tuple[str, ...]:
+        """Take note of a call that was accepted, and let its time pass. The result names all that it changed."""
+        state, met, answer = self.state, self.state.met, self.state.answer
+        if self.episode is not None:
+            self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
+        passage.advance(state.home, state.home.tick + self._ticks)
+        if name == "finish":
+            state.answer = _text(action["answer"])
+        required = tuple(f"required.{number}" for number in sorted(state.met - met))
+        return state.home.changes(before) + required + (("answer",) if state.answer != answer else ())
+
+    def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        name = action.get("name") if isinstance(action, Mapping) else None
+        if not isinstance(name, str) or name not in self._toolset:
+            return "", {"error": f"Unknown tool '{name[:80] if isinstance(name, str) else type(name).__name__}'"}
+        arguments = {key: value for key, value in action.items() if key != "name"}
+        return name, tools.call_tool(self.state.home, name, arguments)
+
+    def _note(self, call: AgentCall) -> None:
+        """Record which required actions a call fulfils."""
+        actions = self.episode.eval.required_actions if self.episode else ()
+        met = {number for number, action in enumerate(actions) if evaluate.required_action_met(action, [call])}
+        self.state.met = self.state.met | met
+
+    def _measure(self) -> float:
+        """The share of goals and required actions that would hold if the agent stopped now."""
+        self.goals: tuple[bool, ...] = ()
+        self._broken = False
+        if self.episode is None or not self.episode.decided_by_rule:
+            return 0.0
+        verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.state.home), ())
+        actions = self.episode.eval.required_actions
+        self.goals, self._broken = verdict.goals, verdict.score == evaluate.NOT_EVALUATED
+        total = len(self.episode.eval.goals) + len(actions)
+        return (sum(verdict.goals) + len(self.state.met)) / total if total else 0.0
+
+    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
+        return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
+
+    def wait(self, ticks: int) -> None:
+        """Let `ticks` ticks of virtual time pass without a call."""
+        passage.advance(self.state.home, self.state.home.tick + ticks)
+        self._progress = self._measure()
+
+    def fork(self) -> Self:
+        """An independent copy."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.state = self.state.fork()
+        return twin
+
+    def state_key(self) -> str:
+        """An exact hash of the home, of the required actions that were made, and of the final answer."""
+        rest = (
+            f"{sorted(self.state.met)} {self.state.answer!r}"
+            if self.state.answer is not None
+            else f"{sorted(self.state.met)}"
+        )
+        return f"{text_hash(f'{self.state.home.state_key()} {rest}'):032x}"
+
+
+def _text(answer: Any) -> str:
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+    return text.encode(errors="replace").decode()
+
+
+def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Rule and message of a refused call, or None."""
+    if refusal is None:
+        return None
+    error = refusal["error"]
+    if isinstance(error, Mapping):
+        return {"rule": error["type"], "message": error["detail"]}
+    return {"rule": "unknown_tool" if error.startswith("Unknown tool") else "invalid_call", "message": error}

@@ -1,0 +1,362 @@
+"""A home: an immutable plan, one flat list of values, a clock in ticks, and the workflows that wait.
+
+At each tick the simulator updates every device and every room once. Such an update is called a pass; pass t belongs to
+tick t.
+
+Invariants:
+- `fork` returns a copy that is independent of its parent. Values are replaced, never changed in place.
+- `state_key` is an exact hash, and the same in every process. It hashes the `repr` of values and of workflows, and
+  stored trajectories hold such keys. So the texts of these `repr`s must stay as they are.
+- A call that fails inside `attempt` has changed nothing.
+- At tick t the passes 0 to t are done, and so are the workflows that were due before t. A workflow that is due at t
+  runs when time next moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from operator import itemgetter
+from typing import Any
+
+from homerl.envs.core.hashing import text_hash
+from homerl.envs.simuhome.sim.config import TIME_FORMAT, VARIABLES
+from homerl.envs.simuhome.sim.spec import Cluster, DeviceType, Tables, enum_member
+
+
+class ABSENT:
+    """The value before a slot existed. It is a class, which stays the same object when a home is copied or pickled."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of a home. Its values start at slot `base` of the home's list of values.
+
+    `offsets` maps each flat key to its slot, relative to `base`. These are the keys of the device's type, followed by
+    those that only the loaded configuration has.
+    """
+
+    id: str
+    type: DeviceType
+    room: str
+    base: int
+    offsets: Mapping[str, int]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The offset of each attribute, by endpoint and cluster."""
+        return self.type.tables if self.offsets is self.type.offsets else self.type.tables_of(self.offsets)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = None if self.offsets is self.type.offsets else self.offsets
+        return _device, (self.id, self.type, self.room, self.base, own)
+
+    def flat(self) -> Iterator[tuple[str, int]]:
+        """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
+        return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
+
+
+def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> Device:
+    return Device(id, type, room, base, type.offsets if offsets is None else offsets)
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room of a home. Its values start at slot `base`.
+
+    They are the four variables in the order of `VARIABLES`, then the influence on each of them (`air.Influence`).
+    `baseline` holds the values to which the variables return.
+    """
+
+    name: str
+    base: int
+    baseline: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The part of a home that no command changes. Devices are in the order in which they were added.
+
+    `base_time` is the virtual time at tick 0. `aggregators` says whether the rooms' variables change at all. At tick
+    `max_ticks` time stops, and tools refuse every call.
+    """
+
+    strict: bool
+    base_time: datetime
+    rooms: Mapping[str, Room]
+    devices: Mapping[str, Device]
+    aggregators: bool = True
+    max_ticks: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan, tuple(getattr(self, part.name) for part in fields(self))  # without what is worked out from them
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Plan:
+        return self
+
+    @cached_property
+    def by_room(self) -> dict[str, tuple[Device, ...]]:
+        """The devices of each room, in the order in which they were added."""
+        return {name: tuple(d for d in self.devices.values() if d.room == name) for name in self.rooms}
+
+    @cached_property
+    def owners(self) -> dict[int, str]:
+        """A readable name for each slot, such as `kitchen.humidity` or `kitchen_fan_1.1.OnOff.OnOff`."""
+        names = {room.base + i: f"{room.name}.{name}" for room in self.rooms.values() for i, name in enumerate(VARIABLES)}
+        for device in self.devices.values():
+            names |= {device.base + offset: f"{device.id}.{key}" for key, offset in device.offsets.items()}
+        return names
+
+    @cached_property
+    def digest(self) -> int:
+        """A 128-bit hash of the whole plan."""
+        rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
+        devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
+        return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A list of steps that run at a virtual time, and how far they have come.
+
+    `due` is the tick at which the steps run, and `start_time` is the same time as text. `steps` is JSON text, so that
+    it cannot change and is hashed by its content; `total` is the number of steps. `current_step` is the index of the
+    last step that has run, and 0 before any has. `status` is one of `workflows.STATUSES`.
+    """
+
+    id: str
+    due: int
+    start_time: str
+    steps: str
+    total: int
+    description: str | None = None
+    status: str = "pending"
+    current_step: int = 0
+    error: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The whole workflow as text, for the state key of its home."""
+        return repr(self)
+
+    def record(self) -> dict[str, Any]:
+        """The workflow as the agent's tools show it."""
+        return {
+            "workflow_id": self.id,
+            "description": self.description,
+            "start_time": self.start_time,
+            "status": self.status,
+            "current_step": self.current_step,
+            "total_steps": self.total,
+            "error": self.error,
+        }
+
+
+class ClusterView:
+    """One cluster of a device in a home. Attributes are read and written by name: `view["OnOff"] = True`."""
+
+    __slots__ = ("_base", "_offsets", "cluster", "device", "endpoint", "home")
+
+    def __init__(self, home: Home, device: Device, endpoint: int, cluster: str) -> None:
+        self.home = home  # one by one: a view is made at each call, and a tuple would cost more
+        self.device = device
+        self.endpoint = endpoint
+        self.cluster = cluster
+        self._base = device.base
+        self._offsets = device.tables[endpoint, cluster]
+
+    def __getitem__(self, attribute: str) -> Any:
+        return self.home.values[self._base + self._offsets[attribute]]
+
+    def __setitem__(self, attribute: str, value: Any) -> None:
+        self.home.set(self._base + self._offsets[attribute], value)
+
+    def __contains__(self, attribute: str) -> bool:
+        return attribute in self._offsets
+
+    def set_enum(self, attribute: str, value: Any) -> None:
+        """Write a number, or a list of numbers, as members of the attribute's enumeration."""
+        self[attribute] = enum_member(self.spec.enums[attribute], value)
+
+    def sibling(self, cluster: str) -> ClusterView:
+        """Another cluster of the same device, at the first endpoint that has it."""
+        return ClusterView(self.home, self.device, self.device.type.endpoint_of[cluster], cluster)
+
+    def has_cluster(self, cluster: str) -> bool:
+        """Whether the device has a cluster, at any endpoint."""
+        return cluster in self.device.type.endpoint_of
+
+    @property
+    def spec(self) -> Cluster:
+        """The cluster's entry in the catalogue."""
+        return self.device.type.endpoints[self.endpoint][self.cluster]
+
+    @property
+    def strict(self) -> bool:
+        """Whether the home is in strict mode."""
+        return self.home.plan.strict
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the device is switched on. False for a device without an OnOff cluster."""
+        return self.has_cluster("OnOff") and self.sibling("OnOff")["OnOff"] is True
+
+
+class Savepoint:
+    """A moment of a home: its plan, clock and workflows, and in `old` the value that each slot had which was set since."""
+
+    __slots__ = ("interval", "old", "plan", "tick", "workflows")
+
+    def __init__(self, home: Home) -> None:
+        self.plan, self.tick, self.interval, self.workflows = home.plan, home.tick, home.interval, home.workflows
+        self.old: dict[int, Any] = {}
+
+
+class Home:
+    """A plan and the present state of its rooms, devices and clock.
+
+    `tick` counts from 0; a new home is at -1, before its first pass. `interval` is the length of a tick in virtual
+    seconds, usually 0.1. `offset` (seconds) keeps the virtual time continuous when the interval changes.
+    """
+
+    __slots__ = ("_key", "_old", "_stale", "_undo", "interval", "offset", "plan", "tick", "values", "workflows")
+
+    def __init__(self, plan: Plan, values: list[Any], interval: float) -> None:
+        self.plan, self.values, self.interval = plan, values, interval
+        self.tick, self.offset = -1, 0.0
+        self.workflows: tuple[Workflow, ...] = ()
+        self._key, self._stale = 0, dict.fromkeys(range(len(values)), ABSENT)
+        self._undo: list[tuple[int, Any]] | None = None
+        self._old: dict[int, Any] | None = None
+
+    def fork(self) -> Home:
+        """An independent copy. It copies the list of values and shares the plan."""
+        twin = Home.__new__(Home)
+        twin.plan, twin.values, twin.interval = self.plan, self.values.copy(), self.interval
+        twin.tick, twin.offset, twin.workflows = self.tick, self.offset, self.workflows
+        twin._key, twin._stale, twin._undo, twin._old = self._key, self._stale.copy(), None, None
+        return twin
+
+    def state_key(self) -> str:
+        """An exact 128-bit hash of plan, values, clock and workflows, in hexadecimal digits."""
+        for slot, before in self._stale.items():
+            self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, self.values[slot])
+        self._stale.clear()
+        rest = text_hash(repr((self.tick, self.interval, self.offset)) + "".join(flow.text for flow in self.workflows))
+        return f"{self._key ^ self.plan.digest ^ rest:032x}"
+
+    def set(self, slot: int, value: Any) -> None:
+        """Put a value into a slot. Commands and passes use this; an agent's call does not come here directly."""
+        before = self.values[slot]
+        if before is not value:
+            self._stale.setdefault(slot, before)
+            if self._undo is not None:
+                self._undo.append((slot, before))
+            if self._old is not None:
+                self._old.setdefault(slot, before)
+            self.values[slot] = value
+
+    def savepoint(self) -> Savepoint:
+        """The present moment. It takes note of what is set from now on, until the next call of this method."""
+        moment = Savepoint(self)
+        self._old = moment.old
+        return moment
+
+    def attempt(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Call `act` and return its result. If it raises, restore all values before the exception goes on."""
+        outer = self._undo
+        undo = self._undo = [] if outer is None else outer
+        mark = len(undo)
+        try:
+            return act(*given, **named)
+        except Exception:
+            while len(undo) > mark:
+                slot, before = undo.pop()
+                self.values[slot] = before
+            raise
+        finally:
+            self._undo = outer
+
+    # Time
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds since `base_time`."""
+        return self.seconds_at(self.tick)
+
+    def seconds_at(self, tick: int) -> float:
+        """Virtual seconds since `base_time` at a tick."""
+        if self.interval == 0.1 and not self.offset:
+            return tick / 10  # exact; the product `tick * 0.1` can fall short of whole seconds
+        return self.offset + tick * self.interval
+
+    @property
+    def now(self) -> str:
+        """The virtual time as text, cut to whole seconds. After the year 9999 it stays at its last second."""
+        left = (datetime.max - self.plan.base_time).total_seconds()
+        return (self.plan.base_time + timedelta(seconds=min(self.seconds, left - 1))).strftime(TIME_FORMAT)
+
+    # Rooms and devices
+
+    def device(self, device_id: Any) -> Device | None:
+        """The device with this id, or None."""
+        return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
+
+    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
+        """A view of a device's cluster, at `endpoint` or else at the first endpoint that has the cluster."""
+        device = self.plan.devices[device_id]
+        return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
+
+    def attributes(self, device: Device) -> dict[str, Any]:
+        """All attributes of a device that tools show, by flat key."""
+        return {key: self.values[slot] for key, slot in device.flat()}
+
+    def room_state(self, room: str) -> dict[str, float]:
+        """A room's variables by name: temperature in 0.01 °C, humidity in 0.01 %, illuminance in lux, PM10 in μg/m³."""
+        base = self.plan.rooms[room].base
+        return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
+
+    def extend(self, plan: Plan, values: list[Any]) -> None:
+        """Replace the plan by one that needs more slots, and fill these with `values`."""
+        added = range(len(self.values), len(self.values) + len(values))
+        self._stale |= dict.fromkeys(added, ABSENT)
+        if self._old is not None:
+            self._old |= dict.fromkeys(added, ABSENT)
+        self.values.extend(values)
+        self.plan = plan
+
+    def remove(self, device: Device) -> None:
+        """Take a device out of the plan. Its slots stay, with the value None."""
+        for offset in device.offsets.values():
+            self.set(device.base + offset, None)
+        self.plan = replace(self.plan, devices={key: d for key, d in self.plan.devices.items() if key != device.id})
+
+    def changes(self, before: Home | Savepoint) -> tuple[str, ...]:
+        """The names of all values, devices and workflows that differ from `before`, an earlier moment of this home."""
+        new = self.values
+        if isinstance(before, Savepoint):
+            old: Iterable[tuple[int, Any]] = sorted(before.old.items(), key=itemgetter(0))
+        else:
+            old = enumerate((*before.values, *[ABSENT] * (len(new) - len(before.values))))
+        slots = [slot for slot, value in old if new[slot] is not value and repr(new[slot]) != repr(value)]
+        clock = [] if (before.tick, before.interval) == (self.tick, self.interval) else ["clock"]
+        plan = [] if self.plan is before.plan or before.plan.digest == self.plan.digest else ["devices"]
+        same = self.workflows is before.workflows
+        flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
+        return (*self._named(slots, before.plan), *plan, *flows, *clock)
+
+    def _named(self, slots: Iterable[int], before: Plan) -> list[str]:
+        """The names of slots, of which some may be in an earlier plan alone."""
+        names = self.plan.owners if self.plan is before else before.owners | self.plan.owners
+        return [names.get(slot, f"#{slot}") for slot in slots]
+
+
+def _slot_hash(slot: int, value: Any) -> int:
+    return 0 if value is ABSENT else _slot_text_hash(slot, repr(value))
+
+
+@lru_cache(maxsize=1 << 16)
+def _slot_text_hash(slot: int, text: str) -> int:
+    return text_hash(f"{slot}={text}")

@@ -1,0 +1,199 @@
+"""Commands and attribute writes: the checks between an agent's call and what a cluster does.
+
+Invariants:
+- The order of checks is: device, the device's own conditions, endpoint, cluster, command, arguments. The cluster's own
+  function comes last.
+- A call that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
+from homerl.envs.simuhome.sim.home import ClusterView, Device, Home
+from homerl.envs.simuhome.sim.results import OperationError, Unhandled, is_number, refuse_unless
+from homerl.envs.simuhome.sim.spec import REQUIRED, Cluster, Struct, enum_member
+
+RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
+HEAT_PUMP_RANGES = {
+    ("Thermostat", "OccupiedHeatingSetpoint"): (700, 3000),
+    ("Thermostat", "OccupiedCoolingSetpoint"): (1600, 3200),
+    ("DeviceEnergyManagement", "AbsMinPower"): (1000000, 8000000),
+    ("DeviceEnergyManagement", "AbsMaxPower"): (1000000, 8000000),
+}
+NO_CURRENT = (0, 3)  # PowerSourceStatusEnum: UNSPECIFIED, UNAVAILABLE
+_INTEGER = TypeAdapter(int)
+
+
+def read_endpoint(value: Any) -> int:
+    """An endpoint number as the service's schema reads it: "1" and 1.0 are 1. Raises `OperationError`."""
+    if type(value) is int:
+        return value
+    try:
+        return _INTEGER.validate_python(value)
+    except ValidationError:
+        raise OperationError("SCHEMA_ERROR", f"endpoint_id is an integer, not {value!r}") from None
+
+
+def coerced_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call after the service's schema has coerced them. Raises `OperationError`."""
+    for key in ("cluster_id", "command_id", "attribute_id"):
+        if not isinstance(args.get(key, ""), str):
+            raise OperationError("SCHEMA_ERROR", f"{key} is a text")
+    if not isinstance(args.get("args"), (dict, type(None))):
+        raise OperationError("SCHEMA_ERROR", "args is an object")
+    return {**args, "endpoint_id": read_endpoint(args["endpoint_id"])}
+
+
+def require_device(home: Home, device_id: Any) -> Device:
+    """The device with this id. Raises `OperationError` if there is none."""
+    device = home.plan.devices.get(device_id) if isinstance(device_id, str) else None
+    if device is None:
+        raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
+    return device
+
+
+def _endpoint_of(given: Any) -> Any:
+    """The endpoint that a workflow's step means: 1.0 and true are 1. Other values stay as they are, and are no endpoint."""
+    return int(given) if isinstance(given, (int, float)) and given == int(given) else given
+
+
+def _check_heat_pump_command(home: Home, device: Device, cluster: str, command: Any) -> None:
+    """In mended mode refuse what a heat pump without current does not do; in strict mode, to move its setpoint while it can
+    adjust its power. The released program asks for both, but takes no number from a file for a member of an enumeration,
+    and no object for a structure.
+    """
+    if cluster not in ("DeviceEnergyManagement", "Thermostat"):
+        return
+    if not home.plan.strict:
+        status = home.view(device.id, "PowerSource")["Status"]
+        refuse_unless(status not in NO_CURRENT, "DEPENDENCY_VIOLATION", f"{device.id} has no current")
+    elif (cluster, command) == ("Thermostat", "SetpointRaiseLower"):
+        capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
+        refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
+
+
+def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
+    if type(endpoint) is not int or endpoint not in device.type.endpoints:
+        raise OperationError("ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
+    spec = device.type.endpoints[endpoint].get(cluster)
+    if spec is None:
+        raise OperationError("CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
+    return spec
+
+
+def _powered(home: Home, device: Device) -> bool:
+    return ClusterView(home, device, 1, "OnOff")["OnOff"] is True
+
+
+def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
+    """Run a command and return its data. Raises `OperationError`, and then nothing has changed.
+
+    A Python error from unsuitable values becomes the error of the released program.
+    """
+    device = require_device(home, device_id)
+    if type(endpoint_id) is not int:
+        endpoint_id = _endpoint_of(endpoint_id)
+    if args:
+        refuse_unless(isinstance(args, dict), "COMMAND_INVALID_ARGS", "args is an object")
+        if reserved := RESERVED & args.keys():
+            raise Unhandled(f"an argument has a reserved name: {sorted(reserved)}")
+    if not isinstance(cluster_id, str):
+        raise OperationError("CLUSTER_NOT_FOUND")
+    if device.type.name == "heat_pump":
+        _check_heat_pump_command(home, device, cluster_id, command_id)
+    try:
+        parameters = device.type.at_any_time.get((endpoint_id, cluster_id, command_id))
+    except TypeError:  # a list cannot be looked up
+        parameters = None
+    if parameters is None:
+        endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
+    arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
+    try:
+        return home.attempt(
+            COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments
+        )
+    except TypeError as error:
+        wrong = f"Invalid arguments for command '{command_id}' in cluster '{cluster_id}'"
+        raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
+    except (ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise OperationError("INTERNAL_ERROR", str(error)) from None
+
+
+def _find_command(home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any) -> tuple[int, Mapping[str, Any]]:
+    """The endpoint at which a command runs, and its parameters. Raises `OperationError` if the device does not take it."""
+    if device.type.power.concern(endpoint, cluster_id, command):
+        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
+        endpoint = endpoint if device.type.power.at else 1
+    cluster = _require_cluster(device, endpoint, cluster_id)
+    if not isinstance(command, str) or command not in cluster.commands:
+        unknown = f"Command '{command}' not found in cluster '{cluster_id}'"
+        raise OperationError("COMMAND_NOT_FOUND", unknown, unknown)
+    return endpoint, cluster.commands[command]
+
+
+def _bind_arguments(cluster: str, command: str, parameters: Mapping[str, Any], args: dict[str, Any]) -> Mapping[str, Any]:
+    """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
+    bound = {**parameters, **args} if args else parameters
+    if len(bound) == len(parameters) and REQUIRED not in bound.values():
+        return bound
+    wrong = f"Invalid arguments for command '{command}' in cluster '{cluster}'"
+    foreign = sorted(str(key) for key in args if key not in parameters)
+    missing = sorted(key for key, default in parameters.items() if default == REQUIRED and key not in args)
+    refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
+    refuse_unless(not missing, "COMMAND_INVALID_ARGS", f"{wrong}: missing {', '.join(missing)}", wrong)
+    return bound
+
+
+def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
+    """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
+    device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
+    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
+    refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
+    if device.type.guarded:
+        _check_guarded(home, device, endpoint_id, cluster_id, attribute_id)
+    if device.type.name == "heat_pump":
+        _check_heat_pump_write(cluster_id, attribute_id, value)
+    cluster = _require_cluster(device, endpoint_id, cluster_id)
+    view = ClusterView(home, device, endpoint_id, cluster_id)
+    try:
+        return home.attempt(_write_checked, view, cluster, attribute_id, value)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise OperationError("INTERNAL_ERROR", str(error)) from None
+
+
+def _check_guarded(home: Home, device: Device, endpoint: Any, cluster: Any, attribute: Any) -> None:
+    """The checks of a guarded device type before the cluster is looked up: read-only attributes and power."""
+    spec = device.type.endpoints.get(endpoint, {}).get(cluster) if type(endpoint) is int else None
+    if spec and device.type.read_only(endpoint, spec, attribute):
+        raise OperationError("READ_ONLY", label=f"{attribute} attribute is read-only")
+    power = device.type.power
+    if attribute in power.writes.get(cluster, ()) and power.writes_at in (None, endpoint):
+        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
+
+
+def _check_heat_pump_write(cluster: Any, attribute: Any, value: Any) -> None:
+    if (cluster, attribute) == ("Thermostat", "SystemMode"):
+        known = is_number(value) and value in (0, 1, 3, 4)
+        refuse_unless(known, "VALIDATION_ERROR", "SystemMode is one of 0, 1, 3, 4")
+    if bounds := HEAT_PUMP_RANGES.get((cluster, attribute)):
+        refuse_unless(isinstance(value, (int, float)), "INTERNAL_ERROR", f"{attribute} takes a number")
+        refuse_unless(bounds[0] <= value <= bounds[1], "VALIDATION_ERROR", f"{attribute} is not in {bounds[0]}..{bounds[1]}")
+
+
+def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: Any) -> Any:
+    """Write by the cluster's own function if it has one, or else store the value unless the attribute is read-only."""
+    own = WRITES.get((cluster.name, attribute))
+    if own and (attribute in view or attribute not in cluster.attributes):
+        return own(view, attribute, value)
+    refuse_unless(attribute in view, "ATTRIBUTE_NOT_FOUND", f"{cluster.name} has no attribute {attribute!r}")
+    read_only = view.device.type.read_only(view.endpoint, cluster, attribute)
+    refuse_unless(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
+    if not view.strict and attribute in cluster.enums:
+        value = enum_member(cluster.enums[attribute], value)
+    old, view[attribute] = view[attribute], value
+    return {"cluster": cluster.name, "attribute": attribute, "old_value": old, "new_value": value}

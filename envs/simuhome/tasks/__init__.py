@@ -1,0 +1,1 @@
+"""SimuHome's tasks: blueprints, who plays them, and the language of their people."""

@@ -1,0 +1,154 @@
+"""SimuHome's blueprints: episodes with their requests in words, in the form that homerl expects.
+
+Φ, the condition of success, consists of the episode's goals and required actions, and of a final answer.
+
+Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing (see
+`packing`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from homerl.envs.core.model import Model
+from homerl.envs.simuhome.sim.episodes import EpisodeFile
+from homerl.envs.simuhome.sim.generate import ALL_KINDS, Scale
+from homerl.envs.simuhome.tasks.languages import refuse_incomplete
+from homerl.envs.simuhome.tasks.packing import pack_home, unpack_home
+from homerl.play.words.grammar import Pool
+
+Feasibility = Literal["feasible", "infeasible"]
+QUERY_TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
+CASES: tuple[Feasibility, ...] = ("feasible", "infeasible")
+GROUPS = tuple(f"{query_type}/{case}" for query_type in QUERY_TYPES for case in CASES)
+
+
+class SimuHomeIntent(Model):
+    """What the user wants. `family` is the query type, `subcategory` the case, and `reply` the expert's final answer."""
+
+    id: int = 1
+    family: str
+    subcategory: Feasibility
+    queries: tuple[str, ...] = Field(min_length=1)
+    clarification: str
+    reply: str = "Done."
+
+
+class SimuHomeBlueprint(Model):
+    """The script of one episode of SimuHome."""
+
+    format: Literal[1] = 1
+    world: Literal["simuhome"] = "simuhome"
+    id: str
+    seed: int = 0
+    split: Literal["train", "heldout"] = "heldout"
+    language: str = "en"
+    scene: str = ""
+    home: dict[str, Any]
+    intents: tuple[SimuHomeIntent, ...] = Field(min_length=1, max_length=1)
+    task: dict[str, Any] = Field(description="the episode in the released file format, without its home and its query")
+    preserve: bool = False
+    strict: bool = True
+    toolset: Literal["released", "paper"] = "released"
+    prompt: Literal["brief", "full"] = "full"
+
+    one_answer: ClassVar[bool] = False
+
+    @property
+    def category(self) -> str:
+        """Query type and case, as the columns of the paper's Table 1 are named: `QT3 IF`."""
+        (intent,) = self.intents
+        return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
+
+    @property
+    def episode(self) -> EpisodeFile:
+        """The episode in the released file format, as the simulator takes it."""
+        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpack_home(self.home)}
+        return EpisodeFile.model_validate(self.task | parts)
+
+
+def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHomeBlueprint:
+    """An episode as a blueprint.
+
+    `more` are fields of the blueprint, or `queries`, `clarification` and `reply` of its intent.
+    """
+    data = episode.model_dump(mode="json")
+    query, home = data.pop("query"), data.pop("initial_home_config")
+    intent = SimuHomeIntent(
+        family=episode.meta.query_type,
+        subcategory=episode.meta.case,
+        queries=more.pop("queries", (query,)),
+        clarification=more.pop("clarification", query),
+        reply=more.pop("reply", "Done."),
+    )
+    fields = {"seed": episode.meta.seed} | more
+    return SimuHomeBlueprint(id=id, home=pack_home(home), task=data, intents=(intent,), **fields)
+
+
+class SimuHomeRecipe(Model):
+    """The blueprints to make."""
+
+    world: Literal["simuhome"] = Field(description="The world.")
+    types: dict[str, float] = Field(
+        dict.fromkeys(QUERY_TYPES, 1.0),
+        description="Weights of query types, or of their cases, such as `qt3/feasible`.",
+    )
+    goals: tuple[int, int] = Field((1, 4), description="Fewest and most goals of an episode.")
+    devices: tuple[int, int] = Field(Scale().devices, description="Fewest and most devices of a home.")
+    kinds: tuple[str, ...] = Field(ALL_KINDS, min_length=1, description="Kinds of devices that homes may have.")
+    language: str = Field("en", description="Language (`en`, `zh`) of all texts.")
+    phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
+    temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
+    frames: Pool = Field("any", description="Frames of the grammar: `heldout` is a quarter, `train` the others, `any` all.")
+    preserve: bool = Field(False, description="Whether success needs that nothing else has changed.")
+    strict: bool = Field(True, description="Whether the known faults of the paper's program are kept.")
+    toolset: Literal["released", "paper"] = Field(
+        "released", description="Tools of the agent: the 20 `released` ones, or the 13 of the `paper`."
+    )
+    prompt: Literal["brief", "full"] = Field("full", description="How much the system prompt explains.")
+
+    @field_validator("types")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name in weights:
+            if name not in (*GROUPS, *QUERY_TYPES):
+                raise ValueError(f"there is no query type '{name}' (there is {', '.join((*QUERY_TYPES, *GROUPS))})")
+        return weights
+
+    @field_validator("language")
+    @classmethod
+    def _spoken(cls, language: str) -> str:
+        refuse_incomplete(language)
+        return language
+
+    @field_validator("kinds")
+    @classmethod
+    def _made(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted(set(kinds) - set(ALL_KINDS)):
+            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL_KINDS)})")
+        return kinds
+
+    @model_validator(mode="after")
+    def _some(self) -> SimuHomeRecipe:
+        if not 1 <= self.devices[0] <= self.devices[1]:
+            raise ValueError(f"devices: {list(self.devices)} should be two numbers from 1 up, the smaller first")
+        if not 1 <= self.goals[0] <= self.goals[1]:
+            raise ValueError(f"goals: {list(self.goals)} should be two numbers from 1 up, the smaller first")
+        if not sum(self.types.values()) > 0:
+            raise ValueError("types: no query type has a weight above 0")
+        return self
+
+    @property
+    def scale(self) -> Scale:
+        """The size of the homes."""
+        return Scale(self.devices, self.kinds)
+
+    def groups(self) -> dict[str, float]:
+        """The weight of each group, such as `qt3/feasible`."""
+        weights: dict[str, float] = {}
+        for name, weight in self.types.items():
+            for group in [name] if name in GROUPS else [f"{name}/{case}" for case in CASES]:
+                weights[group] = weights.get(group, 0.0) + weight
+        return weights

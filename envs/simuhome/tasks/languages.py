@@ -1,0 +1,122 @@
+"""The languages of SimuHome. Each is one file: in `language/`, or `simuhome.yaml` in an added language's folder.
+
+Invariants: every grammar has the keys of the English one; whatever a file lacks raises an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from pydantic import Field
+
+from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.languages import REFERENCE, Part
+from homerl.envs.core.model import Model
+from homerl.play.words.grammar import Grammar, GrammarFile, refuse_missing_keys
+from homerl.play.words.manner import manner
+
+LANGUAGES = Part(Path(__file__).parent / "language", "simuhome.yaml")
+Patterns = tuple[re.Pattern[str], ...]
+
+
+class SystemPrompts(Model):
+    """What agents are told: two variants of the rules of conduct, and the last paragraph."""
+
+    brief: str
+    full: str
+    context: str
+
+
+class WeakSigns(Model):
+    """Signs of a reason that count only if a text shows no other, such as `already` and `impossible`."""
+
+    limit: Patterns = ()
+    absent: Patterns = ()
+    conflict: Patterns = ()
+
+
+class Signs(Model):
+    """How a final answer is recognised: reasons why nothing was done, and the claim that something was (`done`).
+
+    The patterns match text in lower case, with ' as apostrophe.
+    """
+
+    absent: Patterns = Field(min_length=1)
+    limit: Patterns = Field(min_length=1)
+    conflict: Patterns = Field(min_length=1)
+    done: Patterns = Field(min_length=1)
+    weak: WeakSigns = WeakSigns()
+
+
+class LanguageFile(GrammarFile):
+    """The file of one language. `example` is the request that model cards show."""
+
+    prompts: SystemPrompts
+    example: str
+    signs: Signs
+
+
+@lru_cache
+def language_file(language: str) -> LanguageFile:
+    """The file of a language. Raises `InputError` if there is none."""
+    return validate(LanguageFile, read_yaml(LANGUAGES.path(language)))
+
+
+@lru_cache
+def lexicon(language: str) -> Grammar:
+    """The grammar of a language: its words and frames. Raises `InputError` if it lacks keys of the English grammar."""
+    path = LANGUAGES.path(language)
+    known = Grammar(language, [read_yaml(path)], LanguageFile, ours=LANGUAGES.ships(language))
+    if language != REFERENCE:
+        refuse_missing_keys(known, lexicon(REFERENCE), str(path))
+    return known
+
+
+def refuse_incomplete(language: str) -> None:
+    """Raise `InputError` if a language is not known, or for what it lacks."""
+    lexicon(language)
+    manner(language)
+
+
+@lru_cache
+def grammars() -> tuple[Grammar, ...]:
+    """The grammars of all languages."""
+    return tuple(map(lexicon, LANGUAGES.paths()))
+
+
+def reasons_in(text: str) -> set[str]:
+    """The reasons that a text gives, in any language: `absent`, `limit`, `conflict`.
+
+    Weak signs count only if there are no others. If several are shown, the first of `WeakSigns` gives the reason: "it is
+    already cooling, so that is not possible" says `limit`.
+    """
+    weak = (name for name in WeakSigns.model_fields if _matches(_weak_patterns(name), text))
+    return {name for name in WeakSigns.model_fields if shows(name, text)} or set(islice(weak, 1))
+
+
+def shows(sign: str, text: str) -> bool:
+    """Whether a text shows a sign, such as `absent`, in any language."""
+    return _matches(_patterns(sign), text)
+
+
+def plain_text(text: str) -> str:
+    """A text in the form that patterns match: in lower case, with ' as apostrophe."""
+    return text.lower().replace("’", "'")
+
+
+def _matches(patterns: Patterns, text: str) -> bool:
+    text = plain_text(text)
+    return any(pattern.search(text) for pattern in patterns)
+
+
+@lru_cache
+def _patterns(sign: str) -> Patterns:
+    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, sign))
+
+
+@lru_cache
+def _weak_patterns(sign: str) -> Patterns:
+    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs.weak, sign))

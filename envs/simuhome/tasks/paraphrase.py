@@ -1,0 +1,88 @@
+"""Paraphrases of requests by an LLM. A paraphrase is used only if it certainly means the same as the request.
+
+It must name the same rooms, kinds of devices, numbers and times as the request, belong to the same split, and be
+neither a copy nor garbled. A complaint (QT2) does not name what it wants. There a second request sees only the
+paraphrase, and must recover which room variables should change in which direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from homerl.envs.core.model import Model
+from homerl.envs.simuhome.sim.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
+from homerl.envs.simuhome.sim.spec import device_types
+from homerl.envs.simuhome.tasks.answers import wordings
+from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
+from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
+
+NUMBER = re.compile(r"\d+(?::\d{2})?")
+RECOVER = """You are told what a person says to a smart home. Answer with one JSON object: {"wants": [{"room_id": "...",
+"room_state": "...", "direction": "increase" or "decrease"}]}, which room variables (temperature, humidity, illuminance,
+pm10) the person would like to go which way, by room."""
+
+
+# The endpoint is sent these two models as a JSON Schema. So their names and docstrings are a part of the request.
+
+
+class Wish(Model):
+    """A variable of a room that is to go one way."""
+
+    room_id: str
+    room_state: Literal["temperature", "humidity", "illuminance", "pm10"]
+    direction: Literal["increase", "decrease"]
+
+
+class Wishes(Model):
+    """The second answer."""
+
+    wants: tuple[Wish, ...]
+
+
+class SimuHomeParaphraser(Paraphraser):
+    """Rewords the requests of SimuHome's blueprints."""
+
+    async def paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
+        """A paraphrase with the same meaning. Raises `Rejected` with the reason if there is none."""
+        paraphrase = await self.asked(query, blueprint)
+        check_words(query, paraphrase, blueprint.split)
+        if intent.family == "qt2":
+            told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
+            recovered = await self.client.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
+            if not same_changes(recovered.wants, blueprint.task["eval"]["goals"]):
+                raise Rejected("another meaning")
+        return paraphrase
+
+
+def check_words(query: str, paraphrase: str, split: str) -> None:
+    """Check a paraphrase by the rules of this module. Raises `Rejected` with the first rule that it breaks."""
+    check_form(query, paraphrase, split)
+    said, new = query.lower(), paraphrase.lower()
+    if names_in(said) != names_in(new):
+        raise Rejected("other names")
+    if Counter(NUMBER.findall(said)) != Counter(NUMBER.findall(new)):
+        raise Rejected("other values")
+
+
+def names_in(text: str) -> Counter[str]:
+    """How often a text names each room and each kind of device.
+
+    Longer names are counted first and removed, so that a `dimmer light` does not count as a `light`.
+    """
+    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in wordings(f"room.{room}")}
+    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in wordings(f"kind.{kind}")}
+    counts: Counter[str] = Counter()
+    for way in sorted(owners, key=len, reverse=True):
+        pattern = re.compile(rf"(?<![a-z]){re.escape(way)}s?(?![a-z])" if way.isascii() else re.escape(way))
+        counts[owners[way]] += len(pattern.findall(text))
+        text = pattern.sub(" \x00 ", text)
+    return +counts
+
+
+def same_changes(recovered: Sequence[Wish], goals: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the recovered changes of room variables are those of the goals."""
+    wishes = {(wish.room_id, wish.room_state, wish.direction) for wish in recovered}
+    return wishes == {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}

@@ -1,0 +1,220 @@
+"""SimuHome as an episode sees it: Φ, the calls that count, and the protocol that the agent must keep.
+
+Φ consists of every goal, every required action, and the agent's finish.
+- Goals that a rule decides are evaluated in a fork half a second later, in which scheduled workflows run.
+- Goals that a judge would decide are evaluated from the final answer (`answers.py`).
+
+So all of Φ is met exactly if the episode's own evaluation passes.
+
+Invariants, which are the protocol of the released program:
+- Three failed messages in a row end the episode. A message fails if its format is invalid, if its tool does not exist,
+  or if it finishes without an answer.
+- More than eight status queries (polls) of one workflow end the episode. From the second poll on, 1, 2, 4 and then 8
+  virtual seconds pass before each answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+from homerl.envs.core.messages import Message
+from homerl.envs.core.world import Action
+from homerl.envs.simuhome.sim import evaluate
+from homerl.envs.simuhome.sim.env import SimuHome
+from homerl.envs.simuhome.sim.episodes import EpisodeFile
+from homerl.envs.simuhome.sim.evaluate import AgentCall
+from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.react import MAX_FAILURES, MAX_POLLS, poll_seconds
+from homerl.envs.simuhome.tasks.answers import goals_answered, stray_changes
+from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
+from homerl.envs.simuhome.tasks.prompt import system_message
+from homerl.play.episode import Episode
+from homerl.play.situation import Reply, Situation
+
+
+def goals_in_words(task: Mapping[str, Any]) -> list[str]:
+    """Φ in words, one text for each goal, each required action and the finish."""
+    goals = [_in_words(goal, task["meta"]["case"]) for goal in task["eval"]["goals"]]
+    looks = [
+        f"{a['tool']}({', '.join(map(str, a['params'].values()))}) was called" for a in task["eval"]["required_actions"]
+    ]
+    return [*goals, *looks, "the agent has finished"]
+
+
+def _in_words(goal: Mapping[str, Any], case: str) -> str:
+    what = ", ".join(
+        f"{target.get('device_id')}: " + " and ".join(f"{one['attribute']} == {one['value']}" for one in target["asserts"])
+        for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
+    )
+    what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
+    what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
+    when = goal.get("when")
+    when = f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""
+    return f"{what}{when}" if case == "feasible" else f"says why not: {what}{when}"
+
+
+TICKS_PER_SECOND = 10
+
+
+def situation_of(episode: Episode) -> SimuHomeSituation:
+    """The situation of an episode of this world."""
+    return cast(SimuHomeSituation, episode.situation)
+
+
+@dataclass
+class SimuHomeSituation(Situation):
+    """A blueprint's world during an episode, and how the agent has kept the protocol so far.
+
+    `required` holds the indices of the required actions that were made, `failures` counts failed messages in a row, and
+    `polls` counts the status queries of each workflow.
+    """
+
+    code_tools: ClassVar[frozenset[str]] = frozenset({"pyexec"})
+    blueprint: SimuHomeBlueprint
+    file: EpisodeFile
+    world: SimuHome
+    start: Home
+    required: frozenset[int] = frozenset()
+    failures: int = 0
+    polls: Counter[str] = field(default_factory=Counter)
+    broken_rule: str = ""  # the rule of the protocol that ended the episode: `format`, `tools` or `polls`
+    _answered: tuple[str, tuple[bool, ...]] = ("", ())  # a cache: state key, and the goals that the answer meets
+    _side_effects: tuple[str, int] = ("", 0)
+
+    @classmethod
+    def begin(cls, blueprint: SimuHomeBlueprint) -> SimuHomeSituation:
+        """The situation of a blueprint before the first call."""
+        file = blueprint.episode
+        world = SimuHome(file, blueprint.strict, blueprint.toolset)
+        return cls(blueprint, file, world, world.state.home.fork())
+
+    def opening(self) -> list[Message]:
+        """The system message."""
+        b = self.blueprint
+        return [{"role": "system", "content": system_message(b.prompt, b.language, self.file.user_location, self.start.now)}]
+
+    def fork(self) -> SimuHomeSituation:
+        """An independent copy."""
+        return SimuHomeSituation(
+            self.blueprint,
+            self.file,
+            self.world.fork(),
+            self.start,
+            self.required,
+            self.failures,
+            self.polls.copy(),
+            self.broken_rule,
+            self._answered,
+            self._side_effects,
+        )
+
+    @property
+    def home(self) -> Home:
+        """The home in its present state."""
+        return self.world.state.home
+
+    @property
+    def answer(self) -> str | None:
+        """The agent's final answer, or None before it has finished."""
+        return self.world.state.answer
+
+    def met(self) -> tuple[bool, ...]:
+        """For each part of Φ, in the order of `goals_in_words`, whether it is met now."""
+        wanted = self.file.eval.required_actions
+        required = tuple(number in self.required for number in range(len(wanted)))
+        return (*self._goals(), *required, self.answer is not None)
+
+    def _goals(self) -> tuple[bool, ...]:
+        if self.file.decided_by_rule:
+            return self.world.goals or (False,) * len(self.file.eval.goals)
+        if self.answer is None:
+            return (False,) * len(self.file.eval.goals)
+        if self._answered[0] != (key := self.world.state_key()):
+            final = evaluate.final_state(self.home)
+            self._answered = key, goals_answered(self.file, self.start, final, self.answer)
+        return self._answered[1]
+
+    def open_intents(self) -> list[SimuHomeIntent]:
+        """The one intent, unless all of Φ is met."""
+        return [] if all(self.met()) else list(self.blueprint.intents)
+
+    def side_effects(self) -> int:
+        """The number of devices that were changed and that the request does not concern."""
+        if self._side_effects[0] != (key := self.home.state_key()):
+            self._side_effects = (
+                key,
+                len(stray_changes(self.file, self.home)) if self.home.state_key() != self.start.state_key() else 0,
+            )
+        return self._side_effects[1]
+
+    @property
+    def protocol(self) -> Mapping[str, bool]:
+        """`strict`: whether a ReAct text is parsed as the released program parses it."""
+        return {"strict": self.blueprint.strict}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent has finished or has broken the protocol."""
+        return self.answer is not None or bool(self.broken_rule)
+
+    def stands_for(self, reply: Reply) -> Action | str | None:
+        """`finish`, if the message has no call: then its words are the final answer."""
+        if reply.malformed or reply.message.get("tool_calls"):
+            return None
+        return {"name": "finish", "answer": reply.message.get("content") or ""}
+
+    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
+        """Make a call in the world. The result is the observation and the world's info."""
+        self._poll(action)
+        text, _, _, _, info = self.world.step(action)
+        self._note(action, info["blocked"])
+        return text, info
+
+    def _poll(self, action: Action) -> None:
+        """Let time pass before a repeated status query of a workflow is answered."""
+        if action["name"] != "get_workflow_status":
+            return
+        flow = str(action.get("workflow_id"))
+        self.polls[flow] += 1
+        if self.polls[flow] > MAX_POLLS:
+            self.broken_rule = "polls"
+        elif seconds := poll_seconds(self.polls[flow]):
+            self.wait(seconds)
+
+    def _note(self, action: Action, blocked: Mapping[str, str] | None) -> None:
+        call = AgentCall(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
+        wanted = enumerate(self.file.eval.required_actions)
+        self.required |= {
+            number for number, one in wanted if evaluate.required_action_met(one, [call], self.blueprint.strict)
+        }
+        self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
+
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+        """Count a message of invalid format as a failure."""
+        if "syntax" in refusals:
+            self._count(True, "format")
+
+    def _count(self, failed: bool, why: str) -> None:
+        self.failures = self.failures + 1 if failed else 0
+        if self.failures >= MAX_FAILURES:
+            self.broken_rule = why
+
+    def mark(self) -> tuple[Home, str | None]:
+        """The present home and answer, to compare with later."""
+        return self.home.fork(), self.answer
+
+    def changed_since(self, mark: tuple[Home, str | None]) -> tuple[str, ...]:
+        """The names of all values that differ from a mark."""
+        return self.home.changes(mark[0]) + (("answer",) if mark[1] != self.answer else ())
+
+    def wait(self, seconds: int) -> None:
+        """Let virtual seconds pass."""
+        if seconds:
+            self.world.wait(TICKS_PER_SECOND * seconds)
+
+    def state_key(self) -> str:
+        """An exact hash of the world's state."""
+        return self.world.state_key()

@@ -1,0 +1,5 @@
+"""`python -m homerl`."""
+
+from homerl.app.cli import main
+
+main()

@@ -1,0 +1,165 @@
+"""Finds whom a person wants to talk with: a run, a model, an endpoint or an agent without a model.
+
+Invariant: what is not there is refused before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from homerl.app.chat.run import model_and_terms
+from homerl.app.chat.session import Session
+from homerl.app.chat.terms import Partner, Terms
+from homerl.app.served.agents import Loaded, is_url, loaded, refuse_missing, served_model
+from homerl.app.studies.suite import OF_SERVER
+from homerl.envs.core.documents import InputError, near_names
+from homerl.envs.core.documents.explain import did_you_mean
+from homerl.host.recipe.folders import STAGES
+from homerl.models.endpoint.endpoint import Endpoint, Patience
+from homerl.models.endpoint.serve import trouble
+from homerl.models.endpoint.settings import refuse_secret
+from homerl.play.loop import Agent
+from homerl.train.named import looks_local, model_source, refuse_spoilt
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import world_of, worlds
+from homerl.worlds.visits import Visits
+
+PATIENCE = Patience(timeout=600, deadline=600, tries=2)  # a model on a processor may take minutes, and ^C stops it
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person asked for on the command line. None leaves it to the run."""
+
+    what: str
+    like: Path | None = None
+    home: Path | None = None
+    seed: int = 0
+    world: str | None = None
+    served: str | None = None
+    cpu: bool = False
+    temperature: float | None = None
+    max_tokens: int | None = None
+    steps: int | None = None
+
+    @property
+    def over(self) -> dict[str, Any]:
+        """The terms that replace the run's."""
+        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "steps": self.steps}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def session_of(wanted: Wanted) -> Session:
+    """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
+    made = _agents(wanted)
+    model, terms = _model(wanted, made)
+    terms = replace(terms, **wanted.over)
+    visits, recipe = _visits(terms, wanted.world)
+    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
+    return Session(visits, blueprint, model(terms), terms, wanted.seed)
+
+
+def _agents(wanted: Wanted) -> Mapping[str, Callable[[], Agent]]:
+    """The agents without a model of all worlds, by name. Refuses one that understands no words."""
+    hearing = {name: agent for world in worlds().values() if world.visits for name, agent in world.visits.agents.items()}
+    if any(wanted.what in world.baselines for world in worlds().values()) and wanted.what not in hearing:
+        what = f"'{wanted.what}' plays tasks whose solution it holds, and understands no words"
+        raise InputError(what, remedy=f"talk with {', '.join(hearing)}, or with a model")
+    return hearing
+
+
+def _model(wanted: Wanted, made: Mapping[str, Callable[[], Agent]]) -> tuple[Callable[[Terms], Partner], Terms]:
+    """How the partner is made once the terms are settled, and the terms that come with it, or those of `--like`."""
+    like = model_and_terms(wanted.like)[1] if wanted.like else None
+    if wanted.what in made:
+        return lambda _: Partner(wanted.what, lambda seed: made[wanted.what]()), like or Terms()
+    if is_url(wanted.what):
+        name = _served(wanted)
+        return lambda terms: endpoint_partner(wanted.what, name, terms), like or Terms(max_tokens=OF_SERVER)
+    folder, terms = _folder(wanted.what, made)
+    return lambda terms: local_partner(loaded(folder, wanted.cpu, _name(folder)), terms), like or terms
+
+
+def model_named(what: str, cpu: bool) -> Loaded:
+    """The model of a run, of a folder or of the hub, loaded. Raises `InputError` if there is none."""
+    folder, _ = _folder(what)
+    return loaded(folder, cpu, _name(folder))
+
+
+def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
+    """The folder or hub id of a model, and what is known of it."""
+    path = Path(model_source(what))
+    if path.exists():
+        refuse_spoilt(path)
+        folder, terms = model_and_terms(path)
+        return str(folder), terms
+    if looks_local(what) and what not in known:
+        near = get_close_matches(what, known, n=1)
+        raise InputError("there is no such run or model", what, f"did you mean {near[0]}?" if near else near_names(path))
+    refuse_missing(what, known, where="")
+    return what, Terms()
+
+
+def _name(model: str) -> str:
+    """What a model is called: like its run, and like its stage where a run has several."""
+    path = Path(model).resolve() if Path(model).exists() else Path(model)
+    stage = path.parent if path.name == "model" else path
+    return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
+
+
+def _served(wanted: Wanted) -> str:
+    """The name of the model that an endpoint has."""
+    refuse_secret("", wanted.what)
+    urls = wanted.what.split(",")
+    if wanted.served and (found := trouble(urls[0], "OPENAI_API_KEY")):
+        raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
+    return wanted.served or served_model(wanted.what)
+
+
+def endpoint_partner(url: str, name: str, terms: Terms) -> Partner:
+    """A model behind an endpoint."""
+    from homerl.models.endpoint.agent import LLMAgent
+
+    endpoint = Endpoint(url.split(","), name, PATIENCE)
+    return Partner(
+        name,
+        lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if terms.temperature > 0 else None),
+    )
+
+
+def local_partner(model: Loaded, terms: Terms) -> Partner:
+    """A model that this process has loaded."""
+    return Partner(model.name, lambda seed: model.agents(terms.max_tokens, terms.temperature, seed)())
+
+
+def _visits(terms: Terms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
+    """The world to visit and the recipe of its homes: the first that can be visited, or the wanted one of them.
+
+    A part of a mixture is wanted by its own name or by its world's.
+    """
+    parts = {name: (world_of(recipe), recipe) for name, recipe in terms.recipes.items()}
+    if wanted is not None:
+        known = {**{world.name: (world, recipe) for world, recipe in parts.values()}, **parts}
+        known.pop("", None)
+        if wanted not in known and wanted in worlds():
+            known[wanted] = (worlds()[wanted], {})
+        if wanted not in known:
+            raise InputError(f"there are no homes of '{wanted}'", "--world", did_you_mean(wanted, [*known]))
+        parts = {wanted: known[wanted]}
+    for world, recipe in parts.values():
+        if world.visits is not None:
+            return world.visits, recipe
+    raise InputError(_closed([world for world, _ in parts.values()]), "--world", f"visit {', '.join(_open())}")
+
+
+def _closed(found: list[WorldAdapter]) -> str:
+    names = ", ".join(f"'{name}'" for name in dict.fromkeys(world.name for world in found))
+    return f"nobody can visit the world {names}: each of its episodes ends with its one request"
+
+
+def _open() -> list[str]:
+    return [f"'{world.name}'" for world in worlds().values() if world.visits]

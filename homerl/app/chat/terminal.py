@@ -1,0 +1,176 @@
+"""The terminal face of a talk.
+
+Invariants: Ctrl-C stops a running answer, and the session goes on; the end of the input leaves; where the output is no
+terminal, it has no colours, and shows the sentences too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, nullcontext, suppress
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from homerl.app.chat.saving import save
+from homerl.app.chat.session import Did, Event, Note, Session
+from homerl.envs.core.documents import InputError
+from homerl.worlds.visits import Change
+
+PROMPT = "you: "
+HINT = "/quit leaves, /help lists the commands"
+
+
+class Leave(Exception):
+    """The person wants to leave."""
+
+
+class Terminal:
+    """Reads sentences and commands, and shows what comes of them."""
+
+    def __init__(self, session: Session, console: Console, read: Callable[[str], str] = input) -> None:
+        self.session, self.console, self.read = session, console, read
+        self.commands: dict[str, tuple[Callable[[str], None], str]] = {
+            "undo": (self._undo, "take the last sentence back, with all that came of it"),
+            "home": (self._home, "show the home"),
+            "reset": (self._reset, "take everything back"),
+            "save": (self._save, "store the talk as a trajectory in a file: /save talk.jsonl"),
+            "help": (self._help, "list the commands"),
+            "quit": (self._quit, "leave; Ctrl-D too"),
+        }
+
+    def run(self, sentences_shown: bool) -> None:
+        """Talk until the person leaves. With `sentences_shown`, sentences are printed, since nobody types them here."""
+        if not sentences_shown:
+            with suppress(ImportError):  # some systems have none
+                import readline  # noqa: F401, lines can then be edited and called back
+        self._home("")
+        self._show(f"{self.session.partner.name} listens. {HINT}", "dim")
+        with asyncio.Runner() as runner, suppress(Leave, EOFError):
+            while True:
+                try:
+                    line = self.read("" if sentences_shown else PROMPT).strip()
+                except KeyboardInterrupt:
+                    self._show(f"\n{HINT}", "dim")
+                    continue
+                if sentences_shown and line:
+                    self._show(f"{PROMPT}{line}")
+                self._take(line, runner)
+
+    def _take(self, line: str, runner: asyncio.Runner) -> None:
+        """Do what a line says."""
+        if line.startswith("/"):
+            name, _, rest = line[1:].partition(" ")
+            self.commands.get(name, (self._unknown, ""))[0](rest.strip())
+        elif line:
+            with suppress(KeyboardInterrupt):
+                runner.run(self._say(line))
+            self._show("")
+
+    async def _say(self, sentence: str) -> None:
+        """Say a sentence, and show what the agent does, as it does it."""
+        before = len(self.session.turns)
+        try:
+            async with aclosing(self.session.say(sentence)) as events:
+                while True:
+                    with self._waiting():
+                        event = await anext(events, None)
+                    if event is None:
+                        return
+                    for part in lines_of(event):
+                        self._show(part)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            kept = len(self.session.turns) > before
+            self._show("stopped; what is shown was done (/undo takes it back)" if kept else "stopped", "dim")
+            raise
+
+    def _waiting(self) -> Any:
+        return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
+
+    def _show(self, part: RenderableType, style: str = "") -> None:
+        show(self.console, part, style)
+
+    # Commands
+
+    def _undo(self, _: str) -> None:
+        before = self.session.situation
+        sentence = self.session.undo()
+        if sentence is None:
+            self._show("nothing was said yet", "dim")
+            return
+        self._show(Text.assemble(("taken back: ", "dim"), sentence))
+        for line in change_lines(self.session.visits.changes(before, self.session.situation)):
+            self._show(line)
+
+    def _home(self, _: str) -> None:
+        self._show(self.session.visits.listed(self.session.situation))
+
+    def _reset(self, _: str) -> None:
+        self.session.reset()
+        self._home("")
+
+    def _save(self, name: str) -> None:
+        try:
+            self._show(save(self.session, Path(name or "chat.jsonl")), "dim")
+        except (InputError, OSError) as error:
+            self._show(f"not saved: {' '.join(str(error).split())}", "red")
+
+    def _help(self, _: str) -> None:
+        for name, (_command, what) in self.commands.items():
+            self._show(Text.assemble((f"/{name:6}", "bold"), what))
+
+    def _quit(self, _: str) -> None:
+        raise Leave
+
+    def _unknown(self, _: str) -> None:
+        self._show("there is no such command", "red")
+        self._help("")
+
+
+def show(console: Console, part: RenderableType, style: str = "") -> None:
+    """Print; where nobody looks, and no picture is made, lines are left whole. Else they go on below their beginning."""
+    shown = Text(part, style) if isinstance(part, str) else part
+    if isinstance(shown, Text) and (console.is_terminal or console.record):
+        console.print(*map(_indented, shown.split("\n", allow_blank=True)), sep="\n")
+    else:
+        console.print(shown, soft_wrap=isinstance(shown, Text))
+
+
+def _indented(line: Text) -> RenderableType:
+    """A line whose spaces at the beginning stand before its other lines too, where it is too long for one."""
+    spaces = len(line.plain) - len(line.plain.lstrip(" "))
+    return Padding(line[spaces:], (0, 0, 0, spaces)) if 0 < spaces < len(line.plain) else line
+
+
+def lines_of(event: Event) -> Iterator[Any]:
+    """An event as lines for the terminal."""
+    if isinstance(event, Note):
+        yield Text(event.text, "yellow")
+        return
+    yield from _call_lines(event)
+    yield from change_lines(iter(event.changes))
+    if event.words:
+        yield Text.assemble(("home: ", "bold cyan"), event.words)
+
+
+def _call_lines(did: Did) -> Iterator[Any]:
+    """Each call with what it gave."""
+    refused = bool(did.step.blocked)
+    for at, seen in enumerate(did.step.observations):
+        if at < len(did.step.calls):
+            yield Text(indent(did.step.calls[at], "  "), "magenta")
+        yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
+
+
+def change_lines(changes: Iterator[Change]) -> Iterator[Text]:
+    """The changes, one thing a line."""
+    things: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        things.setdefault((change.owner, change.thing), []).append(change.words)
+    for (_, thing), words in things.items():
+        yield Text.assemble("  ", ("● ", "green"), (thing, "bold"), f": {', '.join(words)}")

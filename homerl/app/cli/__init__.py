@@ -1,0 +1,28 @@
+"""The `homerl` command.
+
+Invariant: bad input ends with one message and exit code 2, a plug-in file that cannot be used and a file that cannot be
+read or written among it (`homerl.host.terminal.endings`).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from homerl.host.terminal.endings import run_to_end
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run_to_end(_command))
+
+
+def _command() -> int:
+    from homerl.app.cli.app import app  # reads the worlds' folders, which may be the bad input
+    from homerl.app.runs.launch import quieten
+
+    quieten()
+    try:
+        app()
+    except SystemExit as end:  # the command line is typer's to refuse
+        return end.code if isinstance(end.code, int) else 0
+    return 0

@@ -1,0 +1,11 @@
+"""The commands of `homerl`: one file each, which defines `COMMAND`, a `Command` (`homerl/host/terminal/commands.py`).
+
+The environment variable HOMERL_COMMANDS lists further folders to search. The logic is in the modules that a command calls;
+these are imported when it runs, so that `homerl --help` is quick.
+"""
+
+from __future__ import annotations
+
+from homerl.envs.core.plugins import added_folders
+
+__path__ += added_folders("commands")

@@ -1,0 +1,21 @@
+"""`homerl bench rescore`: stored trajectories, scored again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.terminal.commands import Command
+from homerl.host.terminal.console import console
+
+
+def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+    """Replay stored trajectories and score them again. Any difference is an error."""
+    from homerl.bench.rescore import rescore as again
+
+    console.print(again(run))
+
+
+COMMAND = Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench")

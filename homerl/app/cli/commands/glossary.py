@@ -1,0 +1,16 @@
+"""`homerl glossary`: words of pages and reports."""
+
+from __future__ import annotations
+
+from homerl.host.terminal.commands import Command, OutText
+from homerl.host.terminal.console import deliver
+
+
+def glossary(out: OutText = None) -> None:
+    """Print what the words and abbreviations of pages and reports mean (Markdown)."""
+    from homerl.report.pages.glossary import page
+
+    deliver(page(), out, "what words and abbreviations mean")
+
+
+COMMAND = Command("glossary", "research", glossary, "homerl glossary --out glossary.md")

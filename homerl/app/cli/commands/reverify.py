@@ -1,0 +1,22 @@
+"""`homerl reverify`: a replay of stored trajectories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.terminal.commands import Command
+from homerl.host.terminal.console import console
+
+
+def reverify(file: Annotated[Path, typer.Argument(help="a trajectories.jsonl, or a file of rollouts")]) -> None:
+    """Replay every trajectory in a file and recompute its rewards. Any difference is an error."""
+    from homerl.play.reverify import reverify_file
+    from homerl.worlds.registry import restored
+
+    console.print(reverify_file(file, restored))
+
+
+COMMAND = Command("reverify", "data", reverify, "homerl reverify runs/mine/synth/trajectories.jsonl")

@@ -1,0 +1,22 @@
+"""`homerl schemas`: the JSON Schemas of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.terminal.commands import Command
+from homerl.host.terminal.console import console
+
+
+def schemas(out: Annotated[Path, typer.Option(help="a folder for the schemas")] = Path("schemas")) -> None:
+    """Write the JSON Schemas of all files that homerl reads and writes, recipes among them."""
+    from homerl.app.manual.schema import write_recipe_schema
+    from homerl.report.cards.schemas import write_schemas
+
+    console.print("\n".join(map(str, (*write_schemas(out), write_recipe_schema(out)))))
+
+
+COMMAND = Command("schemas", "research", schemas, "homerl schemas --out schemas")

@@ -1,0 +1,25 @@
+"""`homerl seeds`: runs of several seeds, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.host.terminal.commands import Command
+from homerl.host.terminal.console import console
+
+
+def seeds(
+    runs: Annotated[list[Path], typer.Argument(help="folders of flywheel runs that differ in their seed")],
+    suite: Annotated[str | None, typer.Option(help="one suite; default: each of the first run's")] = None,
+) -> None:
+    """Show the scores of several flywheel runs, with their mean and the interval of RLVE's gain over the runs."""
+    from homerl.bench.seeds import seeds_table, suites_of
+
+    for name in [suite] if suite else suites_of(runs[0]):
+        console.print(seeds_table(runs, name))
+
+
+COMMAND = Command("seeds", "measure", seeds, "homerl seeds runs/seed0 runs/seed1 runs/seed2")

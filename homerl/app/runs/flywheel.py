@@ -1,0 +1,148 @@
+"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model, and of the expert as their upper bound.
+
+Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage that is done is
+never run again, so the same command resumes (`homerl.app.runs.products` says what is done).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from homerl.app.runs.children import Child, begun, run_stage
+from homerl.app.runs.products import Stage, require_product, unfinished
+from homerl.app.runs.recipe import FlywheelRecipe, recipe_data
+from homerl.host.terminal.console import console
+from homerl.host.terminal.progress import progress_bar
+from homerl.train import TRAININGS
+from homerl.worlds.contract import EXPERT
+
+RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+POLL = 0.2  # seconds between looks at the benchmarks that run
+SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
+
+
+def run_flywheel(recipe: FlywheelRecipe) -> None:
+    """Run the stages that are not done, then print the table and the path of the report."""
+    from homerl.report.pages.report import write_report
+
+    todo = unfinished(found := [*stages(recipe)])
+    for line in kept_lines([stage for stage in found if stage not in todo], todo):
+        console.print(line, highlight=False)
+    for stage, product in todo:
+        if stage["run"] != "bench":
+            run_stage(stage, launcher(recipe, stage["run"]))
+            require_product(stage, product)
+    benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+    for stage, product in todo:
+        require_product(stage, product)
+    report = write_report(recipe.out)
+    console.print(report.table)
+    console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
+    for line in next_lines(report.next, os.environ.get("HOMERL_ACTIVATE", "")):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def kept_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[str]:
+    """What a run that goes on says first: what is there already, and what is still to be made."""
+    if done and todo:
+        kept, rest = (", ".join(_called(stage) for stage, _ in some) for some in (done, todo))
+        yield f"kept from an earlier start: {kept}; to do: {rest}"
+
+
+def _called(stage: dict[str, Any]) -> str:
+    name = Path(stage["out"]).name
+    return f"the benchmark of {name}" if stage["run"] == "bench" else name
+
+
+def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:
+    """What a person may do next, ready to be typed. `activate` is a command that the shell needs first, or empty."""
+    yield "next:"
+    if activate:
+        yield f"  {activate}   # once in each shell; ./scripts/homerl needs no activation"
+    for purpose, command in commands:
+        yield f"  {command}   # {purpose[0].lower()}{purpose[1:]}"
+
+
+def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
+    """Benchmark the models and the expert concurrently (one for each process on a CPU) with one progress bar.
+
+    If one fails, the others are played all the same. Ctrl-C ends those that run, and begins no other.
+    """
+    if not todo:
+        return
+    total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
+    workers, waiting, running = (recipe.processes or 1) if recipe.cpu else 1, deque(todo), list[Child]()
+    with progress_bar(console) as bar, ExitStack() as children:
+        task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
+        while waiting or any(child.runs for child in running):
+            if waiting and sum(child.runs for child in running) < workers:
+                stage = waiting.popleft()
+                running.append(children.enter_context(begun(stage, [sys.executable], Path(stage["out"]) / "bench.log")))
+                continue
+            time.sleep(POLL)
+            bar.update(task, completed=min(total, sum(episodes_done(Path(stage["out"])) for stage in todo)))
+        bar.update(task, completed=total)
+    for child in running:
+        child.check()
+
+
+def episodes_done(out: Path) -> int:
+    """The number of played episodes of a benchmark on disk."""
+    return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
+
+
+def stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
+    """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
+    data, out = recipe_data(recipe), recipe.out
+    shared = {key: data[key] for key in SHARED}
+    model = data["model"] | {"from_scratch": None}
+
+    def stage(run: str, folder: str, **sections: Any) -> dict[str, Any]:
+        return shared | {"run": run, "out": str(out / folder)} | sections
+
+    yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
+    yield (
+        stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"]),
+        out / "sft/model",
+    )
+    trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
+    sections = {key: data[key] for key in RLVE_SECTIONS}
+    yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
+    last = data["bench"]["suites"][-1]["name"]
+    knowing = {"agent": EXPERT, "expert": data["synth"]["expert"] | {"mistakes": 0.0}}
+    yield stage("bench", EXPERT, model=None, bench=data["bench"], **knowing), out / EXPERT / "bench" / last / "score.json"
+    untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
+    for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
+        most = recipe.untrained_tasks if name == "untrained" else None
+        bench, settings = at_most(data["bench"], most), model | {"name": weights, "lora": None}
+        yield stage("bench", name, model=settings, bench=bench), out / name / "bench" / last / "score.json"
+
+
+def at_most(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
+    """The section `bench` with at most so many tasks in each suite; None leaves them."""
+    suites = [suite | {"count": min(suite["count"], tasks or suite["count"])} for suite in bench["suites"]]
+    return {**bench, "suites": suites}
+
+
+def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
+    """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
+    count = recipe.processes or (1 if recipe.cpu else _gpus())
+    if run in TRAININGS and count > 1:
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
+    return [sys.executable]
+
+
+def _gpus() -> int:
+    import torch
+
+    return max(1, int(torch.cuda.device_count()))

@@ -1,0 +1,135 @@
+"""Starts the run of a recipe. Both ways to start one (the launch hook and `homerl run`) end here.
+
+Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
+that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
+except for what one process alone knows (`host/terminal/endings.py`); one run at a time works in a folder; of the processes
+that a launcher started, all train, and the first does everything else alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import naming
+from homerl.host.processes.exit_codes import tell
+from homerl.host.processes.lifetime import die_with_parent
+from homerl.host.processes.ranks import is_first
+from homerl.host.terminal.console import print_error
+from homerl.host.terminal.endings import Ending, run_to_end
+from homerl.train import TRAININGS
+
+QUIET = {
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "DATASETS_VERBOSITY": "error",
+    "WANDB_SILENT": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def main(path: str, argv: Sequence[str]) -> int:
+    """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
+    die_with_parent()
+    quieten()
+    code = run_to_end(partial(_start, path, argv), speaks)
+    tell(code)
+    return code
+
+
+def speaks(end: Ending) -> bool:
+    """Whether this process of the run says how it ends."""
+    return end.by_all or is_first()
+
+
+def _start(path: str, argv: Sequence[str]) -> None:
+    from homerl.app.runs.checks.preflight import (  # a plug-in file that cannot be used is bad input too
+        check_machine,
+        other_count,
+    )
+    from homerl.app.runs.checks.prompts import measure
+    from homerl.app.runs.checks.rehearsal import rehearse
+    from homerl.app.runs.recipe import load_recipe
+    from homerl.app.runs.starting import split_origin
+
+    recipe = load_recipe(path, argv)
+    if not is_first() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
+        return
+    check_machine(recipe, path)
+    if is_first():  # if it refuses, the launcher ends the others
+        rehearse(recipe)
+        if difference := other_count(recipe, path):
+            print_error(f"warning: {difference}")
+        for found in measure(recipe, path):
+            if found.warns:
+                print_error(f"warning: {found.line}")
+    run_recipe(recipe, split_origin(argv)[1])
+
+
+def run_recipe(recipe: Any, origin: Path | None = None) -> None:
+    """Let the run's folder hold what the run needs and a record of it, then run it, alone in its folder.
+
+    A flywheel first takes what it would make alike from the run `origin`.
+    """
+    from homerl.app.runs.begun import refuse_another_training
+    from homerl.app.runs.flywheel import stages
+    from homerl.app.runs.origin import take
+    from homerl.app.runs.record import write_record
+    from homerl.app.runs.whole import made_whole
+    from homerl.host.processes.locks import folder_lock
+
+    with folder_lock(recipe.out) if is_first() else nullcontext():
+        # a benchmark writes into the folder of the run that made its model
+        if is_first() and recipe.run != "bench":
+            recipe = made_whole(recipe)
+            if origin and recipe.run == "flywheel":
+                take(recipe, [*stages(recipe)], origin)
+            refuse_another_training(recipe)
+            if not _is_done(recipe):
+                write_record(recipe)
+        with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
+            runner(recipe.run)(recipe)
+
+
+def _is_done(recipe: Any) -> bool:
+    """Whether a flywheel has made everything: its record stays that of the commit that did. Raises `InputError` if what it
+    has made does not belong together."""
+    if recipe.run != "flywheel":
+        return False
+    from homerl.app.runs.flywheel import stages
+    from homerl.app.runs.products import unfinished
+
+    return not unfinished([*stages(recipe)])
+
+
+def quieten() -> None:
+    """Silence the libraries, so that only progress bars are shown. Environment variables that are already set are kept."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def runner(kind: str) -> Callable[[Any], Any]:
+    """The function for a value of `run:`. Each kind imports only what it needs."""
+    if kind == "synth":
+        from homerl.app.runs.stages import run_synth
+
+        return run_synth
+    if kind == "sft":
+        from homerl.train.update.sft import train_sft
+
+        return train_sft
+    if kind == "rlve":
+        from homerl.train.update.rlve import train_rlve
+
+        return train_rlve
+    if kind == "bench":
+        from homerl.app.runs.bench import run_bench
+
+        return run_bench
+    from homerl.app.runs.flywheel import run_flywheel
+
+    return run_flywheel

@@ -1,0 +1,84 @@
+"""Recipes of every kind: one YAML file for each run, checked completely before any work.
+
+Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
+imports torch. `run:` names the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from homerl.app.runs.starting import split_origin, starting_at
+from homerl.bench.recipe import BenchRecipe, BenchSettings
+from homerl.envs.core.documents import InputError, validate
+from homerl.host.recipe import load
+from homerl.host.recipe.base import Base
+from homerl.host.recipe.place import refuse_unloaded_of
+from homerl.models.endpoint.settings import EndpointSettings
+from homerl.synth.recipe import SynthesisConfig, SynthRecipe
+from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
+
+
+class FlywheelRecipe(RLVESections):
+    """Synthesis, SFT, RLVE, and a benchmark of each model."""
+
+    run: Literal["flywheel"] = Field(description="Kind of the run.")
+    synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
+    sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
+    bench: BenchSettings = Field(BenchSettings(), description="How each model is evaluated, and on what.")
+    untrained_tasks: int | None = Field(
+        None,
+        ge=1,
+        description="Most tasks of a suite that the untrained model plays; null is all. It solves nothing, "
+        "and takes longest.",
+    )
+
+
+Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
+SERVED_ROLES = ("user", "agent", "author")  # model roles that `serve-user` can serve
+KINDS: dict[str, type[Recipe]] = {
+    "synth": SynthRecipe,
+    "sft": SFTRecipe,
+    "rlve": RLVERecipe,
+    "bench": BenchRecipe,
+    "flywheel": FlywheelRecipe,
+}
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Find a recipe, extend it, apply overrides and check it. Raises `InputError` with file, line and key.
+
+    With `--from RUN` among the overrides, it starts at what that run made.
+    """
+    refuse_unloaded_of(Path(path).parent)
+    words, origin = split_origin(overrides)
+    data, document = load.load(path, words)
+    kind = data.get("run")
+    if kind not in KINDS:
+        raise InputError(
+            f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
+        )
+    if origin and (starting := starting_at(kind, origin)):
+        _, document = load.load(path, [*starting, *words])
+    return validate(KINDS[kind], document)
+
+
+def recipe_data(recipe: Base) -> dict[str, Any]:
+    """The complete recipe as plain data, defaults included."""
+    return recipe.model_dump(mode="json")
+
+
+def role_settings(recipe: Base, role: str, path: str) -> tuple[str, EndpointSettings]:
+    """The recipe key and the settings of the model in a role. Raises `InputError` if the recipe has none."""
+    if role == "user" and isinstance(recipe, RLVESections):
+        return "user", recipe.user
+    settings = getattr(getattr(recipe, "synth", None), role, None)
+    if settings is None:
+        raise InputError(
+            f"a recipe of `run: {recipe.run}` without a model as its {role}", path, "name another recipe or part"
+        )
+    return f"synth.{role}", settings

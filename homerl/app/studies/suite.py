@@ -1,0 +1,307 @@
+"""`homerl bench run`: plays a suite with a model in a setting.
+
+Invariants:
+- A folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it.
+- A run in a folder with results continues only if asked to.
+- Everything that a run depends on is written beside its results.
+- Options that do not fit are refused before a suite is built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from homerl.app.served.agents import is_url, local_engine, refuse_missing, served_model
+from homerl.app.studies.build import found_or_built
+from homerl.app.studies.outlook import outlook
+from homerl.bench.instances import Instances
+from homerl.bench.judge import JudgeSettings, judge_run
+from homerl.bench.runner import Pace, ParticipantFactories, run_suite
+from homerl.bench.suites import find_suite, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.host.processes.locks import folder_lock
+from homerl.host.terminal.console import console, one_of
+from homerl.host.terminal.progress import progress_bar
+from homerl.models.endpoint.endpoint import Endpoint
+from homerl.models.endpoint.images import Clips
+from homerl.models.endpoint.settings import refuse_secret
+from homerl.play.loop import Policy, User
+from homerl.play.results import read_facts, read_results
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.tally import Tally
+from homerl.report.cards.talk import trained_on
+from homerl.train.named import is_adapter, model_source, weights_of
+from homerl.worlds.contract import Suite, WorldAdapter
+from homerl.worlds.registry import first_agents, suites
+
+# options that one folder's results share; the others change no answer, or may be added to what is there
+SAME = tuple("robustness suite setting episodes videos limit model first served user temperature max_tokens seed".split())
+OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """The options of a run.
+
+    `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
+    `max_tokens` is the most of a message; None is what a server may think in, or what a model that is loaded here needs
+    for a call. `prices` are for a million tokens, input and output. With `robustness`, each behaviour of the user is
+    played too. `first` names who takes what it understands before the model.
+    """
+
+    suite: str
+    model: str
+    out: Path
+    setting: str | None = None
+    episodes: Path | None = None
+    served: str | None = None
+    user: str | None = None
+    at_once: int = 16
+    runs: int = 1
+    limit: int | None = None
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    prices: tuple[float, float] | None = None
+    resume: bool = False
+    seed: int = 0
+    cpu: bool = False
+    judge: JudgeSettings | None = None
+    videos: Path | None = None
+    robustness: bool = False
+    first: str | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the model answers at a URL."""
+        return is_url(self.model)
+
+
+def run_benchmark(settings: BenchRun) -> dict[str, Any]:
+    """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
+    settings, world, suite, setting = prepared(settings)
+    found = instances_of(settings)
+    chosen = limited(found, settings.limit)
+    suite_instances, clips = with_clips(settings, suite, setting, chosen)
+    instances = Instances(suite_instances, setting, settings.runs)
+    if settings.judge:
+        settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
+    said = asdict(settings) | {"of": len(found)}
+    if is_adapter(source := model_source(settings.model)):
+        said["weights"] = weights_of(source)
+    if clips:
+        console.print(f"clips of {clips.found}", highlight=False)
+        said["clips"] = clips.found
+    factories, pace = factories_of(settings, world, setting, clips)
+    if not settings.is_served and settings.model not in world.baselines:
+        _tell_if_asked_otherwise(settings.model, instances)
+        console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
+    tally = Tally()
+    if settings.first is not None:
+        agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
+        factories = replace(factories, agent=agent, identity=f"{settings.first} first {factories.identity}")
+    with claimed(settings, said):
+        scored = _play(settings, instances, setting, factories, pace)
+    if settings.first is not None:
+        success = {row["id"]: row["success"] for row in read_results(settings.out)}
+        console.print(tally.told(settings.first, success), highlight=False)
+    return scored
+
+
+def _tell_if_asked_otherwise(model: str, instances: Instances) -> None:
+    """Say so if tasks ask with another toolset or prompt than a model was trained with, as far as both are known."""
+    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_on(model)}
+    blueprints = (instances[at].blueprint for at in range(len(instances.found)))
+    asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
+    if trained and (others := asked - trained):
+        words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
+        tasks, learnt = words
+        console.print(f"toolset and prompt: the tasks have {tasks}; {model} was trained with {learnt}", highlight=False)
+
+
+def _play(
+    settings: BenchRun, instances: Instances, setting: str, factories: ParticipantFactories, pace: Pace
+) -> dict[str, Any]:
+    """Play the instances, and let the judge decide what no rule does, with progress bars."""
+    with progress_bar() as bar:
+        task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
+        scored = run_suite(
+            instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
+        )
+        if settings.judge is None:
+            return scored
+        task = bar.add_task("judge", total=None, note=settings.judge.model)
+        return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+@contextmanager
+def claimed(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
+    """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
+    with folder_lock(settings.out):
+        refuse_results(settings)  # another run may have ended meanwhile
+        refuse_other_run(settings)
+        write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+        yield
+
+
+def refuse_results(settings: BenchRun) -> None:
+    """Raise `InputError` for a folder with results, unless the run goes on from them."""
+    if (settings.out / "run.json").exists() and not settings.resume:
+        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+
+
+def refuse_other_run(settings: BenchRun) -> None:
+    """Raise `InputError` for a folder with the results of other options, of which `settings` are resolved.
+
+    A served model is known by its name, since a server may have moved.
+    """
+    if not (settings.out / "run.json").exists():
+        return
+    stored, asked = read_facts(settings.out, "run.json"), json.loads(json.dumps(asdict(settings), default=str))
+    was = {key: stored.get(key, getattr(BenchRun, key, None)) for key in SAME}
+    moved = {"model"} if was["served"] and settings.served else set()
+    if differing := [f"{key} {was[key]} (now {asked[key]})" for key in SAME if was[key] != asked[key] and key not in moved]:
+        what = f"the results here are of another run: {', '.join(differing)}"
+        raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
+
+
+class Prepared(NamedTuple):
+    """A run whose options fit and are resolved, and what they name."""
+
+    settings: BenchRun
+    world: WorldAdapter
+    suite: Suite
+    setting: str
+
+
+def prepared(settings: BenchRun) -> Prepared:
+    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
+    unless these are of the same options and the run goes on from them."""
+    refuse_results(settings)
+    refuse_secret("--model", settings.model if settings.is_served else None)
+    refuse_secret("--user", settings.user)
+    if settings.served is None and settings.is_served:
+        settings = replace(settings, served=served_model(settings.model))
+    source = settings.suite
+    world, suite = suite_behind(source) if Path(source).is_file() else suites()[find_suite(source).name]
+    setting = setting_of(suite, settings.setting, "--setting")
+    refuse_unfit(settings, world, suite, setting)
+    local = not (settings.is_served or settings.model in world.baselines)
+    tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
+    settings = replace(settings, max_tokens=tokens, setting=setting)
+    refuse_other_run(settings)
+    return Prepared(settings, world, suite, setting)
+
+
+def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
+    """Raise `InputError` for a user, clips or a model that the run cannot have."""
+    if settings.user and "llm" not in world.users:
+        raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
+    if settings.user:
+        served_model(settings.user)
+    with_clips(settings, suite, setting, [])
+    if settings.first is not None:
+        one_of("--first", settings.first, first_agents(world.name))
+    if baseline := world.baselines.get(settings.model):
+        baseline()  # which may lack a package
+        return
+    if settings.is_served:
+        return
+    refuse_text(world, suite, setting, f"--setting {setting}")
+    refuse_missing(settings.model, world.baselines)
+
+
+def instances_of(settings: BenchRun) -> list[Any]:
+    """The instances of the run: those of a suite, or of a paper's released files.
+
+    A suite that is not shipped is built beside the results.
+    """
+    files = settings.episodes is not None
+    return _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
+
+
+def limited(found: list[Any], limit: int | None) -> list[Any]:
+    """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
+    return found if limit is None else spread_evenly(found, limit)
+
+
+def _released(settings: BenchRun) -> list[Any]:
+    assert settings.episodes is not None
+    instances = find_suite(settings.suite).read_files(settings.episodes)
+    if instances is None:
+        raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
+    return instances
+
+
+def with_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[Any]) -> tuple[list[Any], Clips | None]:
+    """The instances with the clips of `--videos`, and these clips; without the option, the instances as they are."""
+    if settings.videos is None:
+        return instances, None
+    if not settings.is_served:
+        remedy = "serve a model that sees (--model http://...), or leave it out: tools then tell what frames show"
+        raise InputError("only a served model is shown frames", "--videos", remedy)
+    found = suite.with_clips(instances, settings.videos, setting)
+    if found is None:
+        raise InputError(f"the tasks of {suite.name} have no videos", "--videos", "leave it out, or name another suite")
+    return found
+
+
+def factories_of(
+    settings: BenchRun, world: WorldAdapter, setting: str, clips: Clips | None = None
+) -> tuple[ParticipantFactories, Pace]:
+    """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
+    user, spoken = user_of(settings)
+    sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
+    if (baseline := world.baselines.get(settings.model)) is not None:
+        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
+    own = world.endpoint_agent(setting)
+    if settings.is_served:
+        from homerl.models.endpoint.agent import LLMAgent
+
+        name = settings.served or ""
+        endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
+        kind = own or partial(LLMAgent, clips=clips)
+        seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
+        agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens, seed)  # noqa: E731
+        return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
+    return local_factories(settings, user, sampling)
+
+
+def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
+    """The factory of users (scripted, or an LLM at a URL), and its name for the run's identity."""
+    if settings.user is None:
+        return ScriptedUser, "scripted"
+    from homerl.models.endpoint.settings import UserSettings
+    from homerl.worlds.users.make import llm_users
+
+    name, urls = served_model(settings.user), tuple(settings.user.split(","))
+    return llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
+
+
+def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[ParticipantFactories, Pace]:
+    """The factories for a model that this process loads."""
+    import torch
+
+    from homerl.bench.player import file_stamps
+    from homerl.models.policy.guest import agents_with
+
+    engine, tokenizer = local_engine(
+        settings.model, settings.cpu, settings.max_tokens or OF_CALL, settings.temperature, settings.at_once
+    )
+    identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
+    seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
+    pace = Pace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
+    return ParticipantFactories(agents_with(engine, tokenizer, engine.longest), user, identity), pace
+
+
+def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:
+    """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
+    if votes is not None and (votes < 1 or votes % 2 == 0):
+        raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
+    refuse_secret("--judge", url)
+    return JudgeSettings(url, model or served_model(url), votes, sample) if url else None

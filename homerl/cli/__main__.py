@@ -1,5 +1,0 @@
-"""`python -m homerl.cli`."""
-
-from homerl.cli import main
-
-main()

@@ -1,0 +1,105 @@
+"""What words and abbreviations mean: read from `glossary.yaml` here and in the folders of worlds.
+
+Invariants: a meaning stands in one file; of two meanings of a term the world's own counts; text is escaped before its terms
+get titles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from homerl.envs.core.documents import InputError, read_yaml
+
+FILE = "glossary.yaml"
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a term means; `name` is what an abbreviation stands for, empty for other terms."""
+
+    means: str
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and meaning in one line."""
+        return f"{self.name}: {self.means}" if self.name else self.means
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms by their text."""
+
+    terms: Mapping[str, Term]
+
+    def meaning(self, term: str) -> str:
+        """Name and meaning of a term that is there."""
+        return self.terms[term].title
+
+    def in_full(self, text: str) -> str:
+        """A text with the names of its abbreviations: `TC1 (atomic control)`; any other text as it is."""
+        names = [self.terms[part].name for part in text.split() if part in self.terms]
+        known = names and len(names) == len(text.split()) and all(names)
+        return f"{text} ({', '.join(names)})" if known else text
+
+    def explained(self, text: object) -> Markup:
+        """A text as HTML, in which the first of each term has its meaning as title. Words may have other ends: `steps`."""
+        seen: set[str] = set()
+
+        def titled(found: re.Match[str]) -> str:
+            term = found[0] if found[0] in self.terms else self._folded[found[0].lower().removesuffix("s")]
+            if term in seen:
+                return found[0]
+            seen.add(term)
+            return f'<abbr title="{escape(self.terms[term].title)}">{found[0]}</abbr>'
+
+        return Markup(self._pattern.sub(titled, str(escape(text))))
+
+    @cached_property
+    def _folded(self) -> Mapping[str, str]:
+        """Terms by their text in small letters."""
+        return {term.lower().removesuffix("s"): term for term in self.terms}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Any term, the longest first. Words may begin with a capital; abbreviations are found as they are written."""
+        words = [self._variants(term) for term in sorted(self.terms, key=len, reverse=True)]
+        return re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])")
+
+    @staticmethod
+    def _variants(term: str) -> str:
+        if not term.islower():
+            return re.escape(str(escape(term)))
+        first = term[0]
+        return f"[{first.upper()}{first}]{re.escape(str(escape(term[1:])))}s?"
+
+
+def glossary(*folders: Path) -> Glossary:
+    """The terms that all share, and those of the files in these folders, if there are any."""
+    sections = [section for folder in (HERE, *folders) for _, section in sections_of(folder)]
+    return Glossary({term: meaning for section in sections for term, meaning in section.items()})
+
+
+def sections_of(folder: Path) -> Iterator[tuple[str, dict[str, Term]]]:
+    """(title, terms) of each section of a folder's file; nothing if it has none."""
+    path = folder / FILE
+    if not path.is_file():
+        return
+    document = read_yaml(path)
+    for title, entries in document.data.items():
+        yield title, {term: _term(entry, document.where((title, term))) for term, entry in entries.items()}
+
+
+def _term(entry: str | Mapping[str, str], where: str) -> Term:
+    if isinstance(entry, str):
+        return Term(entry)
+    if set(entry) != {"name", "means"}:
+        raise InputError("an entry of a glossary is a meaning, or has `name` and `means`", where, "write it so")
+    return Term(entry["means"], entry["name"])

@@ -1,0 +1,92 @@
+"""The one way to the terminal, and the check of an option's value.
+
+Invariant: no character of a text acts on the terminal but line breaks and tabs. Texts come from files, models and servers of
+strangers; what could clear the screen, set a title or turn the direction of a line is shown as a sign.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.status import Status
+from rich.text import Text
+
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.envs.core.documents.explain import did_you_mean
+
+SIGNS = {  # C0 but line break and tab, DEL, C1, and what embeds, overrides or isolates a direction of writing
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
+}
+
+
+def printable(text: str) -> str:
+    """The text with a sign in place of each character that would act on a terminal."""
+    return text.translate(SIGNS)
+
+
+class PlainConsole(Console):
+    """A console on which texts are nothing but texts. Brackets and colons, which paths and names hold, mean nothing."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is written for something that is printed: tables and bars, too."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+class PlainRecord(logging.LogRecord):
+    """A line of a log, whose message is plain text."""
+
+    def getMessage(self) -> str:
+        """The message with its arguments."""
+        return printable(super().getMessage())
+
+
+console = PlainConsole()
+
+
+def say(text: object, end: str = "\n") -> None:
+    """Print a text as it is, whatever the width of the terminal: for data, and for lines that are whole."""
+    print(printable(str(text)), end=end, flush=True)
+
+
+def deliver(text: str, out: Path | None, content: str) -> None:
+    """Print a text, or write it to the file `out` and say what its `content` is."""
+    if out is None:
+        say(text, end="")
+    else:
+        write_atomic(out, text)
+        console.print(f"{out}: {content}")
+
+
+def print_error(message: object) -> None:
+    """Print a message on stderr. A terminal gets lines that break between words; a file gets the lines as they are."""
+    stderr = PlainConsole(stderr=True, highlight=False)
+    stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
+
+
+def waiting(what: str) -> Status:
+    """A spinner on stderr, for what takes some seconds; where that is no terminal, nothing."""
+    return PlainConsole(stderr=True, quiet=not sys.stderr.isatty()).status(Text(what))
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 device`, `3 devices` or `3 trajectories`: a number with its noun."""
+    several = f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
+    return f"{number:,} {thing if number == 1 else several}"
+
+
+def one_of(option: str, value: str, known: Iterable[str]) -> None:
+    """Raise `InputError` if an option's value is not one of the known ones; the message suggests the nearest."""
+    if value not in known:
+        raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))

@@ -1,0 +1,124 @@
+"""How every command ends: the one place that turns errors into a message and an exit code.
+
+Invariants:
+- What a person, a disk, a network or a server caused ends with one message, and never with a traceback: `InputError`,
+  `OSError`, the errors of libraries that read files and ask servers, a package of an extra that was not installed, Ctrl-C,
+  and `Stopped`.
+- Any other error is a mistake in the code: it keeps its traceback, and Python ends with code 1.
+- HOMERL_TRACEBACK=1 shows every traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires
+
+from homerl.envs.core.documents import InputError, as_input_error, system_error
+from homerl.host.terminal.console import PlainRecord, print_error
+
+TRACEBACK = "HOMERL_TRACEBACK"
+BAD_INPUT, INTERRUPTED = 2, 130
+LIBRARIES = {  # by the package that defines the error: what it could not do
+    "safetensors": "a file of weights cannot be read or written",
+    "huggingface_hub": "the hub refused, or the name is none of the hub",
+    "datasets": "a data set cannot be read or written",
+    "pyarrow": "a data set cannot be read or written",
+    "openai": "the server did not answer as it should",
+    "httpx": "the server did not answer as it should",
+    "requests": "the server did not answer as it should",
+    "wandb": "Weights & Biases took nothing",
+    "_lzma": "a packed file cannot be read",
+}
+
+
+class Stopped(RuntimeError):
+    """Work that stopped itself, or was stopped by a part of it (`by`), for a reason that people have to know.
+
+    `code` is the exit code. With `by_all`, each process of a run says it, since only one may know.
+    """
+
+    by, code, by_all = "", 1, False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is said at the end, the exit code, and whether each process of a run says it."""
+
+    message: str
+    code: int = BAD_INPUT
+    by_all: bool = False
+
+
+def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] = lambda end: True) -> int:
+    """Do the work and return its exit code. An error of which `ending` knows is said, if this process `speaks` then."""
+    logging.setLogRecordFactory(PlainRecord)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = work() or 0
+        sys.stdout.flush()  # here, so that a full disk has its message
+        return code
+    except BaseException as error:
+        found = ending(error)
+        if found is None or os.environ.get(TRACEBACK) == "1":
+            raise
+    if speaks(found):
+        if found.code == INTERRUPTED and sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has written ^C on the line
+        print_error(found.message)
+    _forget_unwritten()
+    return found.code
+
+
+def ending(error: BaseException) -> Ending | None:
+    """How a command ends with this error; None for a mistake in the code. Of a group of errors the first counts."""
+    if isinstance(error, BaseExceptionGroup):
+        ends = [ending(one) for one in error.exceptions]
+        return ends[0] if all(ends) else None
+    if isinstance(error, Stopped):
+        return Ending(f"the {error.by} stopped the run: {error}" if error.by else str(error), error.code, error.by_all)
+    if isinstance(error, InputError):
+        return Ending(str(error))
+    if isinstance(error, KeyboardInterrupt):
+        return Ending("stopped; start the same command again to go on", INTERRUPTED)
+    if isinstance(error, ModuleNotFoundError) and error.name and (extra := extra_with(error.name)):
+        what = "the package is not installed, and this command needs it"
+        return Ending(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
+    if found := system_error(error):
+        return Ending(str(as_input_error(found)))
+    package = type(error).__module__.partition(".")[0]
+    return Ending(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
+
+
+def extra_with(module: str) -> str | None:
+    """The smallest of homerl's extras that brings a package with this module; None if none does."""
+    try:
+        lines = requires("homerl") or ()
+    except PackageNotFoundError:  # it is read from a folder
+        return None
+    wanted = [found.groups() for line in lines if (found := re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)", line))]
+    size = Counter(extra for _, extra in wanted)
+    return min(
+        (extra for name, extra in wanted if name.replace("-", "_").lower() == module), key=size.__getitem__, default=None
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]
+
+
+def _forget_unwritten() -> None:
+    """Drop what standard output could not write: Python would try again as it ends, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

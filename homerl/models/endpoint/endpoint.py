@@ -1,0 +1,306 @@
+"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
+
+Invariants:
+- every request ends within `deadline`, with an answer or an `InfraError`;
+- keys come from the environment and appear in no message;
+- a replica that keeps failing is not used for a while, then tried with a single request; but where nobody
+  waits, each request is tried: a person who speaks again is answered once the server is back;
+- a garbled answer is retried like a timeout;
+- while nothing is answered, a person is told so at faults, at most once a minute, and why;
+- an endpoint may be used in one event loop after another;
+- a request's body is sent as it is: checking it against the client library's types takes longer than all the rest;
+- the client library, which takes long to load, is loaded by the first endpoint.
+
+The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try may go to another
+replica. With tenacity, its stop, wait and after hooks would share all of this as state, in 30 lines more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from homerl.envs.core.messages import Message
+from homerl.host.terminal.console import print_error
+from homerl.models.endpoint.settings import EndpointSettings
+from homerl.models.endpoint.streaming import Begun, Told, streamed
+from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.observation import Observation
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types import Completion
+    from openai.types.chat import ChatCompletion
+
+TRIPS = 5  # faults in a row after which a replica rests
+REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
+FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
+QUIET = 60.0  # seconds without any answer after which it is said, and said again
+UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library raises for malformed answers
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a request may take: seconds for one try, seconds for all tries, and the number of tries.
+
+    A try that found no server, or one that was too busy (`is_away`), does not count, unless nobody `waits`.
+    """
+
+    timeout: float = 60.0
+    deadline: float = 300.0
+    tries: int = 5
+    waits: bool = True
+
+
+@dataclass
+class Replica:
+    """One server. It is not used before the time `since`, when a rest ends, nor before `asked`, which the server named."""
+
+    url: str
+    client: AsyncOpenAI
+    busy: int = 0
+    faults: int = 0
+    since: float = 0.0
+    asked: float = 0.0
+    rest: float = REST
+
+    @property
+    def free(self) -> float:
+        """The time, by the endpoint's clock, from which the replica may be used."""
+        return max(self.since, self.asked)
+
+    def fine(self) -> None:
+        """Note an answer: the replica works, so its count of faults starts again. What the server asked for still holds."""
+        self.faults, self.since, self.rest = 0, 0.0, REST
+
+    def failed(self, now: float, trips: float) -> None:
+        """Note a fault at time `now`; after as many in a row as `trips` the replica rests.
+
+        Requests that were already open when the rest began may fail later. Their faults do not prolong the rest.
+        """
+        self.faults += 1
+        if self.faults >= trips and now >= self.since:
+            self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
+
+    def asked_to_wait(self, until: float) -> None:
+        """Do not use the replica before `until`. This is not a fault: the server said when it will have time."""
+        self.asked = max(self.asked, until)
+
+
+@dataclass
+class Usage:
+    """Totals of an endpoint: answered requests, their tokens, retries, and faults by reason."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retries: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+class Endpoint:
+    """Sends each request to the least busy replica that works."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        model: str,
+        patience: Patience = Patience(),
+        key: str = "OPENAI_API_KEY",
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model, self.patience, self.clock, self.key = model, patience, clock, key
+        self.trips = TRIPS if patience.waits else math.inf
+        self.replicas = [Replica(url, self._client(url)) for url in urls]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
+        self.usage = Usage()
+        self.plain: set[str] = set()  # names of the schemas that its servers refuse
+        self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
+
+    @property
+    def speaker(self) -> str:
+        """Who speaks, as data tell it: of a model that is served by its path, the last name."""
+        return f"llm:{Path(self.model).name if self.model.startswith(('/', '~')) else self.model}"
+
+    async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
+        """A chat completion with at least one choice; `options` are further fields of the request.
+
+        Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
+        path or model name), and another `InfraError` if no try succeeded in time.
+        """
+        from openai.types.chat import ChatCompletion
+
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+
+    async def stream(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
+        """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
+        from openai.types.chat import ChatCompletion
+
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion, Begun(told))
+
+    async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
+        """A text completion of a prompt of token ids; it raises what `chat` raises."""
+        from openai.types import Completion
+
+        return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
+
+    async def _until(self, path: str, body: dict[str, Any], kind: type, told: Begun | None = None) -> Any:
+        from openai import OpenAIError
+
+        from homerl.models.endpoint.completions import describe_error, error_kind, is_away, is_passing
+
+        body = {"model": self.model} | body
+        body |= body.pop("extra_body", None) or {}
+        self._enter(asyncio.get_running_loop())
+        begun = self.clock()
+        end = begun + self.patience.deadline
+        fault, replica, tries, waits = "no replica works", None, 0, 0
+        while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
+            try:
+                return await self._ask(replica, path, body, kind, end, told)
+            except (OpenAIError, TimeoutError, ValueError) as error:
+                fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
+                if told and told.anything:
+                    raise InfraError(f"{self.model} broke off ({fault})") from error
+                if not is_passing(error):
+                    replica.fine()
+                    self._heard = self.clock()
+                    raise self._refusal(replica.url, error, fault) from error
+                tries, waits = tries + (not (self.patience.waits and is_away(error))), waits + 1
+                self.usage.retries += 1
+                self.usage.faults[sort] = self.usage.faults.get(sort, 0) + 1
+                self._tell(replica.url, begun, fault)
+                await self._wait(replica, waits, error, end)
+        raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _tell(self, url: str, begun: float, fault: str) -> None:
+        """Say that nothing was answered since a request `begun` then, if that is long and was not just said."""
+        now = self.clock()
+        silent = now - max(begun, self._heard)
+        if silent >= QUIET and now - self._told >= QUIET:
+            self._told = now
+            print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault})")
+
+    def _refusal(self, url: str, error: Exception, why: str) -> InfraError:
+        from homerl.models.endpoint.completions import REFUSING, is_too_long
+
+        if is_too_long(error):
+            return RequestRefused(url, why, too_long=True)
+        if getattr(error, "status_code", None) not in (None, *REFUSING):
+            hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
+            return EndpointRejected(f"{url} takes no request: {why}; {hint}")
+        return RequestRefused(url, why)
+
+    def _client(self, url: str) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make new clients when the event loop changes: a connection belongs to the loop in which it was made."""
+        if self._loop not in (None, loop):
+            for replica in self.replicas:
+                replica.client, replica.busy = self._client(replica.url), 0
+        self._loop = loop
+
+    async def _ask(
+        self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: Begun | None
+    ) -> Any:
+        from homerl.models.endpoint.completions import checked
+
+        replica.busy += 1
+        try:
+            left = max(0.01, min(self.patience.timeout, end - self.clock()))
+            async with asyncio.timeout(left):
+                answer: Any = checked(await _answer(replica.client, path, body, kind, told), kind)
+        except UNREADABLE as error:
+            raise ValueError("the answer is no completion") from error
+        finally:
+            replica.busy -= 1
+        replica.fine()
+        self._heard = self.clock()
+        self.usage.requests += 1
+        if answer.usage:
+            self.usage.prompt_tokens += answer.usage.prompt_tokens
+            self.usage.completion_tokens += answer.usage.completion_tokens
+        return answer
+
+    async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
+        """The least busy working replica, if possible not `avoid`.
+
+        If all replicas rest, wait for the first that may be tried again; None if that is after `end`.
+        """
+        while True:
+            now = self.clock()
+            ready = [r for r in self.replicas if r.free <= now and not (r.faults >= self.trips and r.busy)]
+            if ready:
+                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
+            until = max(min(r.free for r in self.replicas), now + 0.05)
+            if until >= end:
+                return None
+            await asyncio.sleep(until - now)
+
+    async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
+        """Wait before the next try; if the server named a time, mark the replica instead, and `_replica` waits for it."""
+        from homerl.models.endpoint.completions import retry_after
+
+        now, asked = self.clock(), retry_after(error)
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
+        if asked is not None:
+            replica.asked_to_wait(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
+            return
+        replica.failed(now, self.trips)
+        await asyncio.sleep(max(0.0, min(wait, end - now)))
+
+    async def close(self) -> None:
+        """Close the connections of all replicas."""
+        for replica in self.replicas:
+            await replica.client.close()
+
+
+async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: Begun | None) -> Any:
+    """A server's answer, streamed if it is to be told. A server that streams nothing is asked for the whole."""
+    from openai import APIConnectionError, OpenAIError
+
+    if told:
+        try:
+            return await streamed(client, path, body, told)
+        except APIConnectionError:
+            raise
+        except (OpenAIError, ValueError):
+            if told.anything:
+                raise
+    return await client.post(path, body=body, cast_to=kind)
+
+
+def endpoint_of(settings: EndpointSettings) -> Endpoint:
+    """The endpoint of a recipe's settings; its servers must already run (`settings.urls`)."""
+    patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+
+
+def derived_seed(*parts: object) -> int:
+    """A 31-bit seed for a request, derived from `parts`; the same in every process."""
+    return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
+
+
+def seed_for(observation: Observation, seed: int | None, earlier: int = 0) -> dict[str, int]:
+    """The field `seed` of a request: derived from `seed`, the task, its play, the number of messages so far, and that of
+    the `earlier` candidates for the next one. A seed of None has none."""
+    parts = observation.blueprint_id, observation.seed, len(observation.messages), *([earlier] if earlier else [])
+    return {} if seed is None else {"seed": derived_seed(seed, *parts)}
+
+
+def secret(key: str = "OPENAI_API_KEY") -> str:
+    """The API key in the environment variable `key`, or "none" if it is not set."""
+    return os.environ.get(key, "none")

@@ -1,0 +1,336 @@
+"""Rules that decide whether a text gives the expected answer to a question (SMH-Bench TC7), in English and Chinese.
+
+The first claim of a text is its answer: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. What a text
+concludes from other numbers goes before: "2 in the kitchen and 1 in the study, so 3". A text may repeat the question,
+explain its answer, and say what is not the case. A text that guesses several answers is wrong, even if one of them is right.
+Numbers may be digits or words, must lie within a tolerance, and may have their unit or none; 0.5 is not 50 percent, and
+degrees Fahrenheit are not degrees Celsius.
+
+Invariants: all functions are pure; a text is `right` only if it claims the expected answer and nothing that contradicts it;
+if the rules cannot decide, the text is `undecided`, and a judge may rate it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Literal
+
+from pydantic import Field
+
+from homerl.envs.core.model import Model
+from homerl.play.words import moments, signs
+from homerl.play.words.mentions import Mention, denied_by_clause, find_mentions
+from homerl.play.words.numbers import NEAR, SECONDS, Number, blank, clocked, numbers, spelt_out
+
+ROUNDED = 0.5  # by which a number may be off that sums up others
+Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
+
+
+class Answer(Model):
+    """The expected answer to a question, see `answers.py`.
+
+    `accepted` has a group of phrases for each expected item. `text`: the answer must use a phrase of the only group.
+    `names`: it must name every group; with no group, it must say that there are none. Both must not name any of
+    `distractors`. `boolean`: the phrases in `accepted` affirm the fact and those in `distractors` deny it; both may be
+    empty. `number`: the answer is in `unit` or has no unit; numbers within the names in `distractors` are ignored.
+    `time` ("14:05", `tolerance` in minutes), `date` ("2026-11-23") and `weekday` (0 is Monday): every time, date or weekday
+    in the text must be the expected one; a date may leave out its year.
+    """
+
+    type: Literal["number", "boolean", "text", "names", "time", "date", "weekday"]
+    value: int | float | bool | str | tuple[str, ...]
+    tolerance: float = 0.0
+    accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
+    distractors: tuple[str, ...] = Field((), description="what a wrong answer might name")
+    unit: str | None = Field(None, description="of a number; `count` for how many")
+
+
+def read_answer(expected: Answer, text: str) -> Reading:
+    """The verdict of the rules on a text."""
+    text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
+    return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
+
+
+# numbers
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number that may be the answer, and its clause with `#` in place of the number."""
+
+    number: Number
+    frame: str
+
+    @property
+    def value(self) -> float:
+        """The number's value."""
+        return self.number.value
+
+    @property
+    def skeleton(self) -> str:
+        """The clause without number and inflection: "there are # lights on" becomes "there be light on".
+
+        Claims with the same skeleton are alternatives, and so a guess.
+        """
+        words = re.findall(r"[a-z\u4e00-\u9fff]+", self.frame)
+        return " ".join("be" if word in ("is", "are", "it", "s") else word.rstrip("s") for word in words)
+
+
+def _number(expected: Answer, text: str) -> Reading:
+    for name in sorted(expected.distractors, key=len, reverse=True):
+        text = blank(text, re.compile(re.escape(name.lower())))
+    text = _without_sums(text)
+    text = clocked(text) if expected.unit in SECONDS else text
+    claims = _claims(expected, text)
+    claims = _outside_brackets(claims, text) or claims
+    if not claims:
+        return _nought(expected, text)
+    if len({claim.value for claim in claims}) == 1:
+        return _matches(expected, claims[0].value)
+    between = text[claims[0].number.end : claims[-1].number.start]
+    if signs.GUESS.search(between):
+        return "wrong"
+    if (conclusion := _conclusion(claims, text, expected.unit == "count")) is not None:
+        stated = _matches(expected, conclusion)
+        return "undecided" if stated == "wrong" and _matches(expected, claims[0].value) == "right" else stated
+    bare = not all(claim.skeleton for claim in claims[1:])
+    return "wrong" if bare or _alternatives(claims, text) else _first_claim(expected, claims)
+
+
+def _alternatives(claims: Sequence[Claim], text: str) -> bool:
+    """Whether two numbers that differ stand in one list, or are said in the same words."""
+    pairs = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
+    return any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in pairs)
+
+
+def _without_sums(text: str) -> str:
+    """The text without the left sides of equations: "23 - 21 = 2" says 2."""
+    return signs.EQUATION.sub(lambda side: " " if re.search("[-+−–×÷/]", side[0]) else side[0], text)
+
+
+def _conclusion(claims: Sequence[Claim], text: str, counted: bool) -> float | None:
+    """The number that sums up all others: the last ("so 3 in total"), or the first before a list ("2: 23 and 21")."""
+    first, second, *_ = claims
+    *_, before, last = claims
+    told = text[before.number.end : last.number.start] + last.frame.rpartition("#")[2]
+    if signs.ENDING.search(told) and _sums_up(last, claims[:-1], counted):
+        return last.value
+    listed = signs.LISTED.search(text[first.number.end : second.number.start])
+    return first.value if listed and _sums_up(first, claims[1:], counted) else None
+
+
+def _sums_up(claim: Claim, others: Sequence[Claim], counted: bool) -> bool:
+    """Whether a number is the sum of the others or, if it counts nothing, their mean, extreme or difference (rounded)."""
+    values = [other.value for other in others]
+    ways = [sum(values)]
+    if not counted:
+        ways += [sum(values) / len(values), max(values), min(values)]
+        ways += [abs(values[0] - values[1])] if len(values) == 2 else []
+    return any(abs(claim.value - way) < ROUNDED for way in ways)
+
+
+def _first_claim(expected: Answer, claims: Sequence[Claim]) -> Reading:
+    """The reading of a text with several numbers: the first counts if the others are its parts or about other things."""
+    first, rest = claims[0].value, claims[1:]
+    if _matches(expected, first) == "right":
+        explained = sum(claim.value for claim in rest) == first
+        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
+        return "right" if explained else "undecided"
+    told = (sum(claim.value for claim in claims), *(claim.value for claim in rest))
+    return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
+
+
+def _claims(expected: Answer, text: str) -> list[Claim]:
+    """The numbers that make a claim, in the expected unit or without a unit."""
+    claims, clauses = [], list(_clauses(text))
+    for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
+        near = text[max(0, number.start - NEAR) : number.start]
+        if not (_framing(text, number, near) or (expected.unit == "count" and signs.WHOLE.search(near))):
+            start, end = clauses[bisect_right(clauses, number.start, key=itemgetter(0)) - 1]
+            claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
+    return claims
+
+
+def _framing(text: str, number: Number, before: str) -> bool:
+    """Whether a number is no claim: a bound ("above 50"), a total ("of the 5"), denied, or part of "not one"
+    (一盏也没有).
+    """
+    after = text[number.end : number.end + NEAR]
+    none = number.value == 1 and signs.NONE_OF.match(after)
+    return bool(signs.BOUND.search(before) or signs.SHARE.match(after) or signs.DENIED.search(before) or none)
+
+
+def _nought(expected: Answer, text: str) -> Reading:
+    """The reading of a text without number claims; it may still say that there are none."""
+    if signs.UNSURE.search(text):
+        return "silent"
+    if expected.unit == "count" and signs.NOUGHT.search(text):
+        return _matches(expected, 0.0)
+    if expected.unit == "count" and signs.SOME.search(text):
+        return "undecided"
+    return "wrong" if numbers(text) else "silent"
+
+
+def _matches(expected: Answer, value: float) -> Reading:
+    wanted: Any = expected.value
+    return "right" if abs(value - float(wanted)) <= expected.tolerance + 1e-9 else "wrong"
+
+
+def _clauses(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for cut in signs.CLAUSE.finditer(text):
+        yield start, cut.end()
+        start = cut.end()
+    yield start, len(text) + 1
+
+
+def _outside_brackets(claims: Sequence[Claim], text: str) -> list[Claim]:
+    inside = {at for bracket in signs.BRACKET.finditer(text) for at in range(*bracket.span())}
+    return [claim for claim in claims if claim.number.start not in inside]
+
+
+# yes and no
+
+
+def _boolean(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    opening, rest = _opening(text)
+    said = _said_to_be(expected, rest if opening is not None else text)
+    if signs.YES_AND_NO.match(text):
+        return "wrong"
+    if opening is None:
+        if said is None:
+            tells = signs.NO_ONE.match(text) or (not expected.accepted and signs.TELLS.search(text))
+            return "undecided" if tells else "silent"
+        return "right" if said == "as it is" else "wrong" if said == "not so" else "undecided"
+    if opening != expected.value:
+        return "wrong"
+    if signs.DOUBT.search(rest[:12]) or _opening(rest)[0] == (not opening):
+        return "wrong"
+    if said != "not so":
+        return "right"
+    return "wrong" if signs.IT_IS.match(rest) else "right" if signs.ONLY.search(rest) else "undecided"
+
+
+def _opening(text: str) -> tuple[bool | None, str]:
+    """(True for yes, False for no, None for neither; the rest of the text)."""
+    for pattern, value in ((signs.YES, True), (signs.NO, False)):
+        if match := pattern.match(text):
+            return value, text[match.end() :].lstrip(" ,.!;:，。！；")
+    return None, text
+
+
+def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "both"] | None:
+    """Which of the two states the text claims; a negation earlier in the same clause inverts a claim."""
+    ways, others = map(_with_synonyms, (expected.accepted[0] if expected.accepted else (), expected.distractors))
+    said = {(mention.owners == {0}) != mention.denied for mention in find_mentions(text, (ways,), others, closely=True)}
+    return None if not said else "both" if len(said) > 1 else "as it is" if said.pop() else "not so"
+
+
+def _with_synonyms(ways: Sequence[str]) -> tuple[str, ...]:
+    return (*ways, *(other for way in ways for other in signs.SYNONYMS.get(way, ())))
+
+
+# words and names
+
+
+def _text(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    text = signs.STANDARD.sub(r"\1", text)
+    mentions = find_mentions(text, expected.accepted, expected.distractors, closely=True)
+    if (end := _conclusion_at(text)) and any(mention.start >= end and not mention.denied for mention in mentions):
+        text, mentions = text[end:], [mention for mention in mentions if mention.start >= end]
+    if mentions and signs.NOT_SO_WARM.search(text):
+        return "undecided"
+    return _weigh(mentions, text, wanted={0})
+
+
+def _conclusion_at(text: str) -> int:
+    """Where the last conclusion begins ("so the study is warmer"); 0 if there is none."""
+    return max((found.end() for found in signs.CONCLUSION.finditer(text)), default=0)
+
+
+def _names(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    mentions = find_mentions(text, expected.accepted, expected.distractors)
+    if expected.accepted:
+        wanted = set(range(len(expected.accepted)))
+        reading = _weigh(mentions, text, wanted)
+        unsure = reading == "wrong" and _weigh(denied_by_clause(mentions, text), text, wanted) == "right"
+        return "undecided" if unsure else reading
+    if any(not mention.denied for mention in mentions):
+        return "undecided" if signs.STATUS.search(text) and signs.NOUGHT.search(text) else "wrong"
+    return "right" if signs.NOUGHT.search(text) else "silent"
+
+
+def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:
+    """The reading of the mentions: the text must claim everything in `wanted`, and nothing else."""
+    claimed = [mention for mention in mentions if not mention.denied]
+    ambiguous = any(-1 in mention.owners and len(mention.owners) > 1 for mention in mentions)
+    if ambiguous or (mentions and (turn := signs.EXCEPT.search(text)) and not signs.NEGATION.search(text[: turn.start()])):
+        return "undecided"
+    named = {owner for mention in claimed for owner in mention.owners} - {-1}
+    others = [mention for mention in claimed if -1 in mention.owners]
+    if signs.DOUBT.search(text) and len(mentions) > len(wanted):
+        return "wrong"
+    if not claimed:
+        return "wrong" if mentions else _all(text)
+    if named != wanted:
+        return "wrong"
+    if not others:
+        return "right"
+    first = min(mention.sentence for mention in claimed if -1 not in mention.owners)
+    apart = all(mention.sentence > first for mention in others) or len(set(signs.STATUS.findall(text))) > 1
+    return "undecided" if apart else "wrong"
+
+
+def _all(text: str) -> Reading:
+    """The reading of a text that names no item: "all of them" may still be right."""
+    return "undecided" if signs.ALL.search(text) else "silent"
+
+
+# moments
+
+
+def _time(expected: Answer, text: str) -> Reading:
+    hour, minute = map(int, str(expected.value).split(":"))
+    wanted, told = 60 * hour + minute, moments.times(_affirmed(text))
+    return _every([any(moments.minutes_apart(wanted, one) <= expected.tolerance for one in meant) for meant in told])
+
+
+def _date(expected: Answer, text: str) -> Reading:
+    year, month, day = map(int, str(expected.value).split("-"))
+    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.dates(_affirmed(text))])
+
+
+def _weekday(expected: Answer, text: str) -> Reading:
+    return _every([found == expected.value for found in moments.weekdays(_affirmed(text))])
+
+
+def _affirmed(text: str) -> str:
+    """The text without what it denies: "it is Monday, not Tuesday" says Monday."""
+    return signs.DENIED_PART.sub(" ", text)
+
+
+def _every(right: Sequence[bool]) -> Reading:
+    """The reading of a text whose claims are right or wrong."""
+    return "silent" if not right else "right" if all(right) else "wrong"
+
+
+READERS = {
+    "number": _number,
+    "boolean": _boolean,
+    "text": _text,
+    "names": _names,
+    "time": _time,
+    "date": _date,
+    "weekday": _weekday,
+}

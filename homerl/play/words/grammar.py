@@ -1,0 +1,279 @@
+"""Grammars: sentence frames in hassil's template language, drawn at random.
+
+In a frame, `(one|other)` is a choice, `[this]` is optional, `{slot}` is filled in, and `<rule>` is replaced by one of the
+rule's templates. A frame belongs to a key (such as `turn_on` or `complaint.dark`) and to one or both styles. The frames of
+a key are ordered by how usual they are: at temperature 1 the k-th frame has weight 1/k (Zipf's law), and at 0 only the
+first is drawn.
+
+Invariants:
+- A draw is a pure function of its random generator.
+- A language is one or more YAML files, and no key occurs twice in them.
+- Of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`, as a hash
+  of their texts decides.
+- A group of fewer than three frames is in both pools.
+- Words of a language are spaced in its sentences unless its frames are written in Chinese characters, and names of another
+  script are set as its own words are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, pairwise
+from typing import Literal
+
+from hassil.expression import Alternative, Expression, ListReference, Permutation, RuleReference, TextChunk
+from hassil.expression import Sequence as Parts
+from hassil.parse_expression import parse_sentence
+from hassil.parser import ParseError
+
+from homerl.envs.core.documents import Document, InputError, validate
+from homerl.envs.core.model import Model
+
+Style = Literal["clear", "colloquial"]
+Pool = Literal["train", "heldout", "any"]  # the frames that may be used
+HELD_OUT = 4  # one frame in so many is held out, rounded down but at least one
+FEWEST = 3  # the smallest group of frames from which one can be held out
+PIECES = re.compile(
+    r"(?:room|device|device\.\w+|part|it|them|and|join|number\..*|unit\..*|name\..*|option\..*|value\..*|kind\..*"
+    r"|noun\.(?:all|all_but|bare|home|floor|without|rooms|holds|that|top)\b.*|query\.(?:place|trait)\b.*"
+    r"|when\.(?:after|bare|clock|date|duration|every|once|reading|unit)\b.*)$"
+)  # keys of parts of sentences, such as noun phrases and times; their frames are in both pools
+POOLS: tuple[Pool, ...] = ("train", "heldout", "any")
+WIDE = r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff]"  # characters of scripts that write words together
+LOOSE, COMMA = re.compile(rf"(?<={WIDE}) +| +(?={WIDE}|,)"), re.compile(" +(?=,)")
+LETTER = re.compile(rf"(?!{WIDE})\w")
+SHOWN = 5  # the most missing keys that an error lists
+SAID = 0.5  # probability of an optional part at temperature 1
+
+
+class Styles(Model):
+    """The frames of a key by style; frames under `any` serve both styles."""
+
+    clear: tuple[str, ...] = ()
+    colloquial: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+
+
+class Noise(Model):
+    """The errors of speech and speech recognition: ways to mishear a word, words that may be lost, and filler words."""
+
+    sounds: dict[str, tuple[str, ...]] = {}
+    dropped: tuple[str, ...] = ()
+    fillers: tuple[str, ...] = ()
+
+
+class GrammarFile(Model):
+    """One file of a language.
+
+    `rules` are visible in all files of the language. `noise` belongs in one file only.
+    """
+
+    rules: dict[str, tuple[str, ...]] = {}
+    frames: dict[str, tuple[str, ...] | Styles] = {}
+    noise: Noise | None = None
+
+
+class Filled(str):
+    """The text of a slot."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text in hassil's template language, and where it stands."""
+
+    text: str
+    where: str
+
+    @cached_property
+    def parts(self) -> Expression:
+        """The parsed text. Raises `InputError` if it cannot be parsed."""
+        try:
+            return parse_sentence(self.text).expression
+        except ParseError as error:
+            what = f"'{self.text}' cannot be parsed as a template: {error}"
+            raise InputError(what, self.where, "see hassil's template language") from None
+
+
+@dataclass(frozen=True)
+class Frame(Template):
+    """A template of a sentence, and the pools that contain it."""
+
+    pools: tuple[str, ...]
+
+
+class Grammar:
+    """The frames of one language. `form` is the model of its files, if they hold more than a grammar.
+
+    Raises `InputError` for a duplicate key or rule, and for what `check` refuses. Tests check the files that are `ours`, so
+    that of their thousands of templates only the few that are drawn are parsed.
+    """
+
+    def __init__(
+        self, language: str, documents: Sequence[Document], form: type[GrammarFile] = GrammarFile, ours: bool = False
+    ) -> None:
+        self.language = language
+        self.noise = Noise()
+        self.rules: dict[str, tuple[Template, ...]] = {}
+        self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
+        for document in documents:
+            self._add(validate(form, document), document)
+        if not ours:
+            self.check()
+        self._by_pool = {
+            (*at, pool): tuple(frame for frame in frames if pool == "any" or pool in frame.pools)
+            for at, frames in self._frames.items()
+            for pool in POOLS
+        }
+
+    def _add(self, file: GrammarFile, document: Document) -> None:
+        self.noise = file.noise or self.noise
+        for name, texts in file.rules.items():
+            if name in self.rules:
+                raise InputError(f"rule '{name}' is given twice", document.where(("rules", name)), "rename one of them")
+            self.rules[name] = tuple(Template(text, document.where(("rules", name))) for text in texts)
+        for key, given in file.frames.items():
+            if (key, "clear") in self._frames:
+                raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
+            styles = given if isinstance(given, Styles) else Styles(any=given)
+            groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
+            pools: dict[str, tuple[str, ...]] = {}
+            for group in groups:
+                pools = pools_of(group, both=PIECES.match(key) is not None) | pools
+            where = document.where(("frames", key))
+            frames = {text: Frame(text, where, own) for text, own in pools.items()}
+            for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
+                self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
+
+    def check(self) -> None:
+        """Parse every template. Raises `InputError` for one that cannot be parsed, or that has an unknown rule."""
+        for template in chain(*self._frames.values(), *self.rules.values()):
+            if unknown := [name for name in _rule_names(template.parts) if name not in self.rules]:
+                raise InputError(
+                    f"there is no rule <{unknown[0]}>", f"the grammar of '{self.language}'", "write it under `rules`"
+                )
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Every key that begins with `prefix`, sorted."""
+        return sorted({key for key, _ in self._frames if key.startswith(prefix)})
+
+    def frames(self, key: str, style: Style, pool: Pool = "any") -> tuple[Frame, ...]:
+        """The frames of a key, the most usual first.
+
+        If the key has no frames in this style, those of the other style are returned. Raises `KeyError` if it has none at
+        all.
+        """
+        for known in (style, "colloquial", "clear"):
+            if frames := self._by_pool.get((key, known, pool)):
+                return frames
+        raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
+
+    def plain(self, key: str) -> str:
+        """The most usual sentence of a key, which must have no slots."""
+        return self.draw(key, {}, random.Random(0), "clear", "any", 0.0)
+
+    def plain_all(self, key: str) -> list[str]:
+        """The texts of all frames of a key, which must have neither choices nor slots."""
+        return [frame.text for frame in self.frames(key, "clear")]
+
+    @cached_property
+    def spaced(self) -> bool:
+        """Whether the language has spaces between words."""
+        return not any(re.search(WIDE, frame.text) for frames in self._frames.values() for frame in frames)
+
+    def tight(self, text: str) -> str:
+        """A sentence of the language with the spaces that it has between words, and no others."""
+        return tight(text, self.spaced)
+
+    def draw(
+        self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, pool: Pool, temperature: float
+    ) -> str:
+        """Draw a frame of the key, make its choices and fill its slots. Raises `KeyError` if a slot is not given."""
+        frames = self.frames(key, style, pool)
+        parts = frames[pick(len(frames), rng, temperature)].parts
+        try:
+            return self._joined([piece for piece in self._words(parts, slots, rng, temperature) if piece])
+        except KeyError as missing:
+            raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
+
+    def _joined(self, pieces: Sequence[str]) -> str:
+        """The pieces of a sentence. Where words are not spaced, two names that meet are, if neither shows where it ends."""
+        text = "".join(pieces[:1])
+        for left, right in pairwise(pieces):
+            meet = isinstance(left, Filled) and isinstance(right, Filled) and not self.spaced
+            text += " " + right if meet and LETTER.match(left[-1]) and LETTER.match(right) else right
+        return self.tight(text)
+
+    def _words(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
+        match item:
+            case TextChunk(text=text):
+                yield text
+            case ListReference(list_name=name):
+                yield Filled(slots[name])
+            case RuleReference(rule_name=name):
+                rule = self.rules[name]
+                yield from self._words(rule[pick(len(rule), rng, temperature)].parts, slots, rng, temperature)
+            case Alternative(is_optional=True, items=items):
+                if rng.random() < SAID * temperature:
+                    yield from self._words(items[pick(len(items) - 1, rng, temperature)], slots, rng, temperature)
+            case Alternative(items=items):
+                yield from self._words(items[pick(len(items), rng, temperature)], slots, rng, temperature)
+            case Parts(items=items) | Permutation(items=items):
+                for part in items:
+                    yield from self._words(part, slots, rng, temperature)
+
+
+def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
+    """Raise `InputError` if a grammar lacks keys of a reference grammar."""
+    wanted = reference.keys()
+    if lacking := [key for key in wanted if key not in known]:
+        more = f" and {len(lacking) - SHOWN} others" if len(lacking) > SHOWN else ""
+        what = f"the grammar of '{known.language}' has no {', '.join(lacking[:SHOWN])}{more}"
+        raise InputError(what, where, f"translate the frames of these keys of '{reference.language}'")
+
+
+def tight(text: str, spaced: bool | None = None) -> str:
+    """The text with single spaces between words, and none before a comma or, unless `spaced`, beside a Chinese character.
+
+    `spaced` says whether the language of the text has spaces between words. If it is not known, the first letter tells.
+    """
+    spaced = re.match(rf"\W*{WIDE}", text) is None if spaced is None else spaced
+    return (COMMA if spaced else LOOSE).sub("", " ".join(text.split()))
+
+
+def pick(count: int, rng: random.Random, temperature: float) -> int:
+    """A random index below `count`: index k has weight (1/(k+1))^(1/temperature), so small indices are more likely."""
+    if count == 1 or temperature == 0:
+        return 0
+    return rng.choices(range(count), cum_weights=_zipf(count, temperature))[0]
+
+
+@lru_cache(maxsize=1024)
+def _zipf(count: int, temperature: float) -> tuple[float, ...]:
+    return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
+
+
+def pools_of(texts: Sequence[str], both: bool = False) -> dict[str, tuple[str, ...]]:
+    """The pools that contain each frame of a group, of which a quarter is held out; `both` holds out none."""
+    if both or len(texts) < FEWEST:
+        return dict.fromkeys(texts, ("train", "heldout"))
+    held_out = set(sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)])
+    return {text: ("heldout",) if text in held_out else ("train",) for text in texts}
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def _rule_names(item: object) -> Iterator[str]:
+    if isinstance(item, RuleReference):
+        yield item.rule_name
+    for part in getattr(item, "items", ()):
+        yield from _rule_names(part)

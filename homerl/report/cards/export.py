@@ -1,0 +1,391 @@
+"""Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card; and GGUF.
+
+Invariants:
+- An exported model was loaded, is complete and finite, and its tokenizer can render a dialogue.
+- It answered the example of its card, or the card says why not.
+- The folder appears under its name as a whole or not at all.
+- Only content of that folder is uploaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from homerl import __version__
+from homerl.envs.core.documents import InputError, naming, read_json, write_atomic
+from homerl.host.pages.templates import folded
+from homerl.host.recipe.folders import STAGES
+from homerl.host.recipe.place import OF_TASKS, refuse_unloaded_of
+from homerl.models.policy.chat_format import OWN
+from homerl.play.messages import plain_template, shows_tools
+from homerl.report.cards.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
+from homerl.report.cards.hub import check_token, first_line, upload
+from homerl.report.cards.license import license_for
+from homerl.report.cards.model_card import (
+    HUB_ID,
+    MOST,
+    Facts,
+    Tools,
+    gather,
+    model_card,
+    on_hub_only,
+    recipe_files,
+    world_card,
+)
+from homerl.report.cards.ollama import modelfile
+from homerl.report.cards.private import without_files
+from homerl.report.cards.scores import scores_in
+from homerl.train.named import (
+    ADAPTER,
+    FACTS,
+    TEMPLATE,
+    base_of,
+    digests,
+    facts_of,
+    holds_model,
+    is_adapter,
+    model_source,
+    named_base,
+    refuse_spoilt,
+    tokenizer_of,
+    weights_of,
+)
+from homerl.worlds.contract import Card
+
+OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
+STALE = [
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "*.bin",
+    "*.bin.index.json",
+    "adapter_config.json",
+    "*.gguf",
+    "Modelfile",
+    "recipes/*",
+]
+OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
+RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
+SENTENCE = "Turn on the light."
+ANSWERED = """When this card was made, the example printed:
+
+````text
+{said}
+````"""
+NOT_RUN = "The example was not run when this card was made: {why}."
+ON_CPU = 1_000_000_000  # parameters of a model that answers an example on the CPU in seconds
+
+
+def export(
+    run: Path,
+    to: str,
+    push: bool = False,
+    private: bool = True,
+    base: str | None = None,
+    adapter: bool = False,
+    license: str | None = None,
+    gguf: str | None = None,
+    scores: Sequence[Path] = (),
+) -> Path:
+    """Write the model of `run` as a Hugging Face folder, and return that folder.
+
+    `run` is a stage's folder, a flywheel's (then its last trained stage is used), an earlier export's, or a shipped model's
+    name. `to` is a folder, which is made with
+    those above it; with `push` it is a hub id `org/name`, and the folder that is uploaded is RUN/export/name. A missing
+    repository is created, private or public; an existing one of the other kind is refused. An earlier export in the
+    folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the
+    hub id or folder of the model that training started from, if the run's own record leads nowhere. `license` is as the hub
+    names it, by default the base's. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
+    `scores` are folders of `homerl bench run` with this model, for the card. Raises `InputError` for everything that cannot
+    be exported.
+    """
+    run = Path(os.path.normpath(Path.cwd() / model_source(str(run))))  # `.` has no name, and nothing lies beside it
+    check_gguf(gguf, adapter)
+    refuse_spoilt(run)
+    trained = run if facts_of(run) and holds_model(run) else find_stage(run) / "model"
+    refuse_unloaded_of(trained.parent, OF_TASKS)
+    folder, repo = destination(run, to, push)
+    _check_destination(folder, repo)
+    facts = _facts(trained, repo or folder.name, base, license)
+    facts = replace(facts, scores=facts.scores | scores_in(scores, trained))
+    tokenizer = exported_tokenizer(trained)
+    if is_adapter(trained):
+        _, source = adapters_of(trained, base)
+        whole = adapter and is_of(tokenizer, source)
+        facts = replace(facts, base_weights=weights_of(source), base_tokenizer=whole)
+    model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
+    check_model(model, tokenizer, trained)
+    stop_at_end_of_turn(model.generation_config, tokenizer)
+    if gguf:
+        check_convertible(model.config, tokenizer, str(trained))
+    _write(model, tokenizer, facts, adapter, folder, gguf)
+    if repo and push:
+        upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
+    return folder
+
+
+# From where, to where
+
+
+def _facts(trained: Path, name: str, base: str | None, license: str | None) -> Facts:
+    """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
+    if not (said := facts_of(trained)):
+        return gather(trained.parent, name, base, license or license_for(trained.parent, base))
+    said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
+    known = {one.name: said[one.name] for one in fields(Facts) if one.name in said}
+    return Facts(**known | {"recipes": tuple(said["recipes"])})
+
+
+def find_stage(run: Path) -> Path:
+    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
+    for stage in (run, *(run / name for name in STAGES)):
+        if holds_model(stage / "model"):
+            return stage
+    if not run.is_dir():
+        raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
+    if holds_model(run):
+        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
+    if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
+        raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
+    remedy = "give the folder of a finished sft, rlve or flywheel run"
+    raise InputError("there is no trained model here", str(run), remedy)
+
+
+def destination(run: Path, to: str, push: bool) -> tuple[Path, str | None]:
+    """(folder, hub id or None): what is pushed goes to a hub id, and all else to a folder of that path."""
+    if not push:
+        return Path(to).expanduser().absolute(), None
+    if not HUB_ID.fullmatch(to):
+        remedy = "give --to org/name, or leave --push out to write a folder"
+        raise InputError("this is no hub id, and only a hub id can be pushed to", to, remedy)
+    return run / "export" / to.split("/")[1], to
+
+
+def check_gguf(kind: str | None, adapter: bool) -> None:
+    """Refuse, before any work, a GGUF file that could not be written."""
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise InputError(f"there is no kind {kind!r} of GGUF here", "--gguf", f"give one of {', '.join(KINDS)}")
+    if adapter:
+        raise InputError("a GGUF file holds a whole model", "--gguf", "export the model merged, without --adapter")
+    require_gguf()
+
+
+def _check_destination(folder: Path, repo: str | None) -> None:
+    """Refuse, before any work, a destination that could not be written or uploaded to."""
+    free = not folder.exists() or (folder / FACTS).is_file() or (folder.is_dir() and not any(folder.iterdir()))
+    if not free:
+        remedy = "give another name, or move it away"
+        raise InputError("what stands here is no earlier export", str(folder), remedy)
+    if repo:
+        check_token(repo)
+
+
+# The model
+
+
+def exported_tokenizer(folder: Path) -> Any:
+    """The tokenizer; `InputError` if it cannot encode and decode, or has no chat template."""
+    try:
+        tokenizer = tokenizer_of(str(folder))
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"the tokenizer cannot be loaded ({first_line(error)})"
+        raise InputError(what, str(folder), RIGHT_TOKENIZER) from None
+    if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
+        raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
+    if not tokenizer.chat_template:
+        remedy = "save the template of its training, homerl.play.messages.chat_template(), as its chat_template.jinja"
+        raise InputError("the tokenizer has no chat template", str(folder), remedy)
+    return tokenizer
+
+
+def load_model(folder: Path, base: str | None = None) -> Any:
+    """The whole model; a LoRA adapter is merged into its base, which may be an adapter on another model."""
+    if not is_adapter(folder):
+        return _load_whole(str(folder))
+    return _load_on_base(folder, base).merge_and_unload()
+
+
+def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
+    """The adapter on its complete base; `InputError` if others could not apply it to their copy of the base.
+
+    An adapter that stands on others, as RLVE's on SFT's, becomes one with them, whose rank is the sum of theirs.
+    """
+    if not is_adapter(folder):
+        raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
+    adapters, source = adapters_of(folder, base)
+    *above, lowest = adapters
+    if push and Path(source).exists() and not base:
+        remedy = "give the base's hub id as --base, or export it merged"
+        raise InputError("the adapter's base is a folder here", source, remedy)
+    model = _load_on_base(lowest, base, as_base=True, name=str(lowest) if above else "default")
+    if above:
+        for one in above:
+            model.load_adapter(str(one), str(one), autocast_adapter_dtype=False)
+        names = list(map(str, adapters))
+        model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
+        model.set_adapter("default")
+        for name in names:
+            model.delete_adapter(name)
+    named = str(read_json(lowest / ADAPTER).data.get("base_model_name_or_path"))
+    model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else source)
+    return model
+
+
+def adapters_of(folder: Path, base: str | None) -> tuple[list[Path], str]:
+    """An adapter and those that it stands on, the lowest last, and the complete model below them."""
+    below = _adapter_base(folder, base)
+    lower, source = adapters_of(Path(below), base) if is_adapter(below) else ([], below)
+    return [folder, *lower], source
+
+
+def is_of(tokenizer: Any, model: str) -> bool:
+    """Whether a tokenizer is a model's, but for the chat template."""
+    other = tokenizer_of(model)
+    ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in (tokenizer, other))
+    return bool(ours == theirs)
+
+
+def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: str = "default") -> Any:
+    """The adapter on its base: in the base's number format, or in float32, in which it is merged best."""
+    from peft import PeftModel
+
+    source = _adapter_base(folder, base)
+    whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole(source)
+    try:
+        return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
+    except _load_errors() as error:
+        what = f"the adapter does not fit its base {source} ({first_line(error)})"
+        raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
+
+
+def _adapter_base(folder: Path, base: str | None) -> str:
+    """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
+    if base and (facts_of(folder) or not Path(named_base(folder)).is_dir()):
+        return model_source(base)
+    return base_of(folder, "give its folder or hub id as --base")
+
+
+def _load_whole(source: str) -> Any:
+    """A model in its stored dtype; a model with missing weights is refused, since they would be random."""
+    from transformers import AutoModelForCausalLM
+
+    remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
+    except _load_errors() as error:
+        raise InputError(f"the model cannot be loaded ({first_line(error)})", source, remedy) from None
+    if missing := sorted(info["missing_keys"]):
+        raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
+    return model
+
+
+def _load_errors() -> tuple[type[Exception], ...]:
+    from safetensors import SafetensorError
+
+    return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
+
+
+def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Raise `InputError` if a weight is not finite, or a token has no embedding."""
+    import torch
+
+    for name, weight in model.state_dict().items():
+        if weight.is_floating_point() and not torch.isfinite(weight).all():
+            remedy = f"training diverged: {OTHER_CHECKPOINT}, with a smaller learning rate"
+            raise InputError(f"the weight {name} holds NaN or infinity", str(folder), remedy)
+    embeddings = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > embeddings:
+        what = f"the tokenizer has {len(tokenizer)} tokens, the model knows {embeddings}"
+        raise InputError(what, str(folder), RIGHT_TOKENIZER)
+
+
+def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
+    """Make generation stop at the end of a message in the template of the training, whatever the base model did."""
+    known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    ends = [*known, tokenizer.eos_token_id]
+    config.eos_token_id = list(dict.fromkeys(end for end in ends if end is not None))
+    if config.pad_token_id is None:
+        config.pad_token_id = tokenizer.pad_token_id
+
+
+def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path, gguf: str | None) -> None:
+    """Fill a folder beside the target, then rename it to the target."""
+    making = folder.with_name(f".{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    try:
+        file = f"{folder.name}-{gguf}.gguf" if gguf else None
+        with naming(folder):
+            _fill(making, model, tokenizer, facts, adapter, file)
+        if gguf and file:
+            with naming(folder / file):
+                write_gguf(making, making / file, gguf, model.config, tokenizer)
+            text = modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
+            write_atomic(making / "Modelfile", text)
+        _put_in_place(making, folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool, gguf: str | None) -> None:
+    model.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    tokenizer.chat_template = plain_template(tokenizer.chat_template)
+    if facts.base_tokenizer:
+        write_atomic(folder / TEMPLATE, tokenizer.chat_template)
+    else:
+        tokenizer.save_pretrained(folder)
+    kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
+    answer = answered(model, tokenizer, world_card(facts))
+    template = tokenizer.chat_template
+    tools: Tools = "own" if template.startswith(OWN) else "shown" if shows_tools(template) else "by heart"
+    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, tools))
+    for name, recipe in recipe_files(facts).items():
+        write_atomic(folder / name, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
+    known = {"homerl": __version__} | asdict(facts)
+    del known["played"]  # it may be a whole home, or name its file
+    known["weights"] = digests(folder / name for name in OF_ADAPTER if (folder / name).is_file()) if adapter else {}
+    known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}
+    write_atomic(folder / FACTS, json.dumps(known, indent=1) + "\n")
+
+
+def answered(model: Any, tokenizer: Any, card: Card) -> str:
+    """What the model answers to the example of its card, or why it was not asked, in Markdown."""
+    import torch
+
+    messages = [{"role": "system", "content": card.system}, {"role": "user", "content": card.utterance}]
+    asked = tokenizer.apply_chat_template(
+        messages, tools=list(card.tools), add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
+    if longest and length >= longest:
+        return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")
+    large, device = model.num_parameters() > ON_CPU, model.device
+    if large and not torch.cuda.is_available():
+        return NOT_RUN.format(why=f"the model has {model.num_parameters():,} parameters, and this machine has no GPU")
+    on = "cuda" if large else device
+    output = model.to(on).generate(**asked.to(on), max_new_tokens=MOST, do_sample=False)
+    model.to(device)
+    head, rest = folded(tokenizer.decode(output[0, length:]).strip())
+    return ANSWERED.format(said=f"{head}\n[... {len(rest):,} more signs]" if rest else head)
+
+
+def _put_in_place(making: Path, folder: Path) -> None:
+    """Rename the new folder; an earlier export is deleted only after that."""
+    earlier = folder.with_name(f".{folder.name}.earlier")
+    shutil.rmtree(earlier, ignore_errors=True)
+    if folder.exists():
+        folder.rename(earlier)
+    making.rename(folder)
+    shutil.rmtree(earlier, ignore_errors=True)

@@ -1,0 +1,43 @@
+"""The license of an exported model: its base's, if the base's card names one.
+
+Invariant: a card that cannot be read delays no export, and what was assumed in its place is said.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from homerl.host.recipe.folders import local_folder, read_recipe, source_of
+from homerl.host.terminal.console import console
+from homerl.report.cards.stages import lineage
+from homerl.train.named import model_source
+
+USUAL = "apache-2.0"
+
+
+def license_for(stage: Path, base: str | None) -> str:
+    """The license of what a stage trained, on `base` or on what its record names; `USUAL` for a model from scratch."""
+    first = lineage(stage)[0]
+    if not (source := base or source_of(read_recipe(first))):
+        return USUAL
+    if named := license_of(str(local_folder(first, source) or model_source(source))):
+        return named
+    console.print(f"license: {USUAL}, since no card of {source} can be read that names one (--license)", highlight=False)
+    return USUAL
+
+
+def license_of(model: str) -> str | None:
+    """The license that the card of a model names, in its folder or on the hub, or None."""
+    from httpx import HTTPError
+    from huggingface_hub import HfApi, ModelCard
+    from yaml import YAMLError
+
+    try:
+        if Path(model).is_dir():
+            data = ModelCard.load(Path(model) / "README.md", ignore_metadata_errors=True).data
+        else:
+            data = HfApi().model_info(model, timeout=10).card_data
+        named: str | None = getattr(data, "license", None)
+        return named
+    except (HTTPError, OSError, ValueError, YAMLError):  # no card or a broken one, no such model, no network, or no hub id
+        return None

@@ -1,0 +1,113 @@
+"""JSON Schemas of the files that homerl writes and reads, generated from the models that check them.
+
+Invariants: a schema's `$id` names its kind and format version, and the schema of a released format never changes; what
+homerl writes is valid under the schema of its kind. A trajectory is checked in its nested form: a dataset row holds the
+parts named in `trajectory.JSON_COLUMNS`, and a fault, as JSON text, and the row's schema names the schemas of these texts.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import (
+    Any,
+    Literal,
+    NotRequired,  # pydantic wants these before Python 3.12
+)
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from homerl.envs.core.documents import write_atomic
+from homerl.play.trajectory import JSON_COLUMNS, STORED_AS, Outcome, Trajectory
+from homerl.worlds.contract import FileFormat
+from homerl.worlds.registry import worlds
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+VERSIONS = {"trajectory": 3, "row": 1}  # formats that all worlds share
+
+
+class CallRow(TypedDict):
+    """A tool call in OpenAI's form."""
+
+    id: NotRequired[str]
+    type: str
+    function: dict[str, str]
+
+
+class MessageRow(TypedDict):
+    """A message in OpenAI's form, every key there."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: list[CallRow]
+    tool_call_id: str
+
+
+class Row(TypedDict):
+    """A line of `trajectories.jsonl`: `trajectory.to_row`, and how hard its blueprint was. `fault` is there where some row
+    of the file has one."""
+
+    id: str
+    messages: list[MessageRow]
+    tools: str
+    outcome: Outcome
+    progress: float
+    clean: bool
+    agent: str
+    user: str
+    seed: int
+    steps: str
+    rewards: str
+    weights: str
+    limits: str
+    blueprint: str
+    fault: NotRequired[str]
+    difficulty: float
+
+
+def formats() -> dict[str, FileFormat]:
+    """Every kind of file with its format."""
+    own = {kind: FileFormat(VERSIONS[kind], model) for kind, model in (("trajectory", Trajectory), ("row", Row))}
+    return {kind: found for world in worlds().values() for kind, found in world.formats().items()} | own
+
+
+@cache
+def schemas() -> dict[str, dict[str, Any]]:
+    """All schemas by file name, such as `home.v2.json`; they refer to one another by these names."""
+    made = {kind: TypeAdapter(found.model).json_schema() for kind, found in formats().items()}
+    for kind, found in formats().items():
+        for path, other in found.refs.items():
+            _put(made[kind], path, {"$ref": file_name(other)})
+    facts = made["trajectory"]["$defs"]["StepFacts"]
+    facts["properties"] = {STORED_AS.get(name, name): about for name, about in facts["properties"].items()}
+    blueprints = [next(iter(world.formats())) for world in worlds().values()]
+    made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": file_name(kind)} for kind in blueprints]}
+    for column in (*JSON_COLUMNS, "fault"):
+        inner = {"$ref": f"{file_name('trajectory')}#/properties/{column}"}
+        made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}
+    return {file_name(kind): {"$schema": DRAFT, "$id": file_name(kind), **schema} for kind, schema in made.items()}
+
+
+def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
+    """Set the schema at `path`; where a text (a digest) is allowed too, it stays allowed."""
+    *above, last = path
+    for key in above:
+        schema = schema[key]
+    either = {"anyOf": [{"type": "string"}, value]}
+    schema[last] = either if any(option.get("type") == "string" for option in schema[last].get("anyOf", ())) else value
+
+
+def file_name(kind: str) -> str:
+    """The file name of a kind's schema, with the version of its format."""
+    return f"{kind}.v{formats()[kind].version}.json"
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write every schema to a folder, and return the paths."""
+    paths = []
+    for name, schema in schemas().items():
+        write_atomic(folder / name, json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
+        paths.append(folder / name)
+    return paths

@@ -1,0 +1,227 @@
+"""Two runs compared: a sentence, a table with intervals, what differs in their recipes, and their curves beside each other.
+
+A run is a flywheel's folder, a stage's, a benchmark's, or a file of results.
+
+Invariants: only tasks that both played, and that count, make a difference, which is paired by task; suites that call other
+tasks alike are not compared; the interval of a difference is over tasks, and says nothing of another seed; nothing but the
+page is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+
+from homerl.bench.score import counts, paired_difference, success_of
+from homerl.envs.core.documents import InputError, read_yaml, write_atomic
+from homerl.host.pages.templates import template
+from homerl.host.recipe.place import RECIPE, in_place, leaves, moved
+from homerl.host.terminal.console import counted
+from homerl.play.metrics.contract import percent
+from homerl.play.results import results_in
+from homerl.report.pages import charts
+from homerl.report.pages.glossary import glossary_of
+from homerl.report.pages.page import CURVES, Figure, drawn, points
+from homerl.report.pages.run import MODELS, Row, curve, read_metrics
+from homerl.worlds.registry import default_world
+
+Results = Mapping[str, Mapping[str, Sequence[Row]]]  # by suite and model; a folder of one model has it as ""
+SFT_CURVES = (("Loss", "loss", False), ("Token accuracy", "mean_token_accuracy", True))
+UNCOMPARED = ("out", "wandb", "processes")  # keys that make no other model
+OF_TASK = ("families", "subcategories", "category", "subcategory", "devices", "size")  # what a result says of its task
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs."""
+
+    name: str
+    results: Results
+    recipe: Mapping[str, Any]
+    metrics: Mapping[str, Sequence[Row]]  # by stage
+
+
+@dataclass(frozen=True)
+class SuccessShare:
+    """A share of successes, with its 95 % interval, over `n` tasks."""
+
+    n: int
+    success: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model of both runs on a suite: each one's success, and the paired gain of the second."""
+
+    suite: str
+    model: str
+    first: SuccessShare
+    second: SuccessShare
+    n: int
+    gain: float
+    interval: tuple[float, float]
+
+    @property
+    def gained(self) -> str:
+        """The gain in points with its interval."""
+        return f"{points(self.gain)}\n{points(self.interval[0])} to {points(self.interval[1])}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two runs have in common, and where they differ. `lines` is never empty."""
+
+    first: Side
+    second: Side
+    lines: tuple[Line, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The last model on the first suite, in words."""
+        line = [line for line in self.lines if line.suite == self.lines[0].suite][-1]
+        better = self.second if line.interval[0] > 0 else self.first if line.interval[1] < 0 else None
+        verdict = f"{better.name} is better" if better else "neither is clearly better"
+        model, suite = (f" {line.model}" if line.model else ""), (f"On {line.suite}, " if line.suite else "")
+        low, high = map(points, line.interval)
+        both = f"{self.second.name} succeeds in {percent(line.second.success)} of the tasks{model}, and {self.first.name} in"
+        gain = f"{points(line.gain)} points (95 % {low} to {high}, {counted(line.n, 'task')})"
+        return f"{suite}{both} {percent(line.first.success)}: {gain}, so {verdict}."
+
+    @property
+    def differences(self) -> list[tuple[str, str, str]]:
+        """(key, value in the first recipe, value in the second) of each key that differs."""
+        one, other = (
+            dict(leaves({key: part for key, part in side.recipe.items() if key not in UNCOMPARED}))
+            for side in (self.first, self.second)
+        )
+        keys = dict.fromkeys([*one, *other])
+        return [(key, one.get(key, "—"), other.get(key, "—")) for key in keys if one.get(key) != other.get(key)]
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
+    one, other = (read_side(path, name) for path, name in zip((first, second), _names(first, second)))
+    lines = tuple(_lines(one, other))
+    if not lines and (same := [suite for suite in one.results if suite in other.results]):
+        what = f"the tasks of {', '.join(filter(None, same)) or 'the two'} have the same names, and are others"
+        remedy = "play one suite with both models: homerl bench run SUITE --model RUN/rlve/model"
+        raise InputError(what, f"{first}, {second}", remedy)
+    if not lines:
+        suites = " and ".join(", ".join(side.results) or "none" for side in (one, other))
+        raise InputError(f"the two runs share no suite: {suites}", f"{first}, {second}", "name runs of one benchmark")
+    return Comparison(one, other, lines)
+
+
+def _names(*paths: Path) -> tuple[str, ...]:
+    """What two runs are called: by the last part of their paths in which they differ, and by their last part."""
+    parts = [path.resolve().parts[::-1] for path in paths]
+    ends = zip(*parts, strict=False)
+    apart = next((names for names in ends if names[0] != names[1]), tuple(map(str, paths)))
+    return tuple(name if name == of[0] else f"{name}/…/{of[0]}" for name, of in zip(apart, parts))
+
+
+def read_side(path: Path, name: str) -> Side:
+    """What a folder or a file says. Raises `InputError` if there are no results."""
+    if path.is_file():
+        return Side(name, {"": {"": results_in(path)}}, {}, {})
+    if not path.is_dir():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if (path / "results.jsonl").is_file():
+        return Side(name, {"": {"": results_in(path / "results.jsonl")}}, {}, {})
+    found: dict[str, dict[str, Sequence[Row]]] = {}
+    for model, folder in {"": path, **{model: path / model for model in MODELS}}.items():
+        for file in sorted((folder / "bench").glob("*/results.jsonl")):
+            found.setdefault(file.parent.name, {})[MODELS.get(model, "")] = results_in(file)
+    if not found:
+        remedy = "name the folder of a flywheel that has finished, of a stage, or of `homerl bench run`"
+        raise InputError("there are no results here", str(path), remedy)
+    file = path / RECIPE
+    recipe = in_place(read_yaml(file).data, file) if file.is_file() else {}
+    stages = {stage: path / stage for stage in ("sft", "rlve") if (path / stage).is_dir()} or {recipe.get("run", ""): path}
+    metrics = {stage: read_metrics(folder) for stage, folder in stages.items()}
+    return Side(name, found, moved(recipe, str(recipe.get("out")), "RUN"), metrics)
+
+
+def _lines(first: Side, second: Side) -> Iterator[Line]:
+    """The suites that both have; if each has but one, these two."""
+    shared = [(suite, suite) for suite in first.results if suite in second.results]
+    alone = (
+        [(next(iter(first.results)), next(iter(second.results)))] if len(first.results) == len(second.results) == 1 else []
+    )
+    for one, other in shared or alone:
+        mine, theirs = first.results[one], second.results[other]
+        if not _alike(mine, theirs):
+            continue
+        models = [(model, model) for model in mine if model in theirs] or [([*mine][-1], [*theirs][-1])]
+        for before, after in models:
+            rows = mine[before], theirs[after]
+            gain = paired_difference(*rows)
+            model = after if before == after else f"{after or second.name}, {before or first.name}"
+            low, high = gain["interval"]
+            one_share, other_share = (SuccessShare(**success_of([row for row in part if counts(row)])) for part in rows)
+            yield Line(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
+
+
+def _alike(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]]) -> bool:
+    """Whether the tasks that two suites call alike are the same, as far as their results say."""
+    first, second = ({row["id"]: row for rows in suite.values() for row in rows} for suite in (one, other))
+    both = [(first[id], second[id]) for id in first.keys() & second.keys()]
+    return all(mine[key] == theirs[key] for mine, theirs in both for key in OF_TASK if key in mine and key in theirs)
+
+
+# What is shown
+
+
+def comparison_view(found: Comparison) -> Group:
+    """The sentence and the tables for the terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("suite\nmodel")
+    for head in (f"{found.first.name}\n95 %", f"{found.second.name}\n95 %", "gain in points\n95 %"):
+        table.add_column(head, justify="right", overflow="fold")
+    for line in found.lines:  # each cell has two lines, so that it fits in a narrow terminal
+        cells = (f"{line.suite}\n{line.model}", *(_cell(part) for part in (line.first, line.second)), line.gained)
+        table.add_row(*cells, end_section=line.model == found.lines[-1].model)
+    table.caption, table.caption_justify = (
+        "The intervals are over tasks: another seed may differ more (homerl seeds).",
+        "left",
+    )
+    parts: list[Any] = [found.sentence, table]
+    if found.differences:
+        keys = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        keys.add_column("key", no_wrap=True)
+        for name in (found.first.name, found.second.name):
+            keys.add_column(name, overflow="fold")
+        for row in found.differences:
+            keys.add_row(*row)
+        parts.append(keys)
+    return Group(*parts)
+
+
+def _cell(share: SuccessShare) -> str:
+    low, high = (f"{100 * bound:.1f}" for bound in share.interval)
+    return f"{percent(share.success)}\n{low}–{high}"
+
+
+def write_comparison(found: Comparison, page: Path) -> Path:
+    """Write the page, and return its path."""
+    filters = {"percent": percent, "points": points, "explained": glossary_of(default_world()).explained}
+    text = template(Path(__file__).with_name("compare.html.jinja"), **filters).render(
+        found=found, bar=charts.interval_bar, stages={stage: drawn(figures(found, stage)) for stage in ("sft", "rlve")}
+    )
+    write_atomic(page, text.encode("utf-8", "replace"))
+    return page
+
+
+def figures(found: Comparison, stage: str) -> Iterator[Figure]:
+    """The curves of a stage of both runs, each pair in one chart."""
+    sides = [side.metrics.get(stage, ()) for side in (found.first, found.second)]
+    for title, key, share in SFT_CURVES if stage == "sft" else CURVES:
+        one, other = (curve(rows, key) for rows in sides)
+        yield Figure(title, "by update", charts.line_chart(f"{stage}: {title.lower()}", one, share, other))

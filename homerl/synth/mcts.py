@@ -1,0 +1,209 @@
+"""MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
+
+Invariants: the result is a pure function of blueprint, agent, users and configuration; every returned trajectory meets all
+of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which guides no search; every simulated node is
+kept, unless another has the same effect; a user that leaves its role counts against nobody: another user speaks in its
+place, and if none is left, the prefix gets no continuation.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from homerl.envs.core.model import Model
+from homerl.host.measure.search_stats import TreeStats
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import AgentFault, Boundary, Fault, RequestRefused, UserError, fault_of
+from homerl.play.loop import Agent, User, replies_from
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.utterance import Utterance
+from homerl.synth.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, walk
+from homerl.worlds.registry import begin
+
+
+class SearchConfig(Model):
+    """The tree search over dialogues (MCTS-Flow)."""
+
+    k_agent: int = Field(3, ge=1, description="Candidate messages of the agent at a node.")
+    k_user: int = Field(1, ge=1, description="Candidate utterances of the user at a node.")
+    rollouts: int = Field(5, ge=1, description="Paths from the root of a tree to an end of the dialogue.")
+    c_ucb: float = Field(1.0, ge=0, description="Exploration constant of UCB; 0 only exploits.")
+    unvisited: Unvisited = Field(
+        "first",
+        description="When a child without a visit is chosen: `first` before all others, `mean` as if worth "
+        "its parent's mean reward.",
+    )
+    recoveries: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share (0 to 1) of blueprints in which dialogues go on after a refused call; one that is "
+        "put right is kept beside one without a refusal.",
+    )
+
+
+class CallBudget(NamedTuple):
+    """A limit on requests (`calls`) or on messages (`sampled`)."""
+
+    of: Literal["calls", "sampled"]
+    most: int
+
+
+@dataclass(frozen=True)
+class Participants:
+    """Who plays a blueprint. Users beyond the first k replace those that leave their role."""
+
+    agent: Agent
+    users: Sequence[User]
+
+
+async def search(
+    blueprint: Blueprint,
+    agent: Agent,
+    users: Sequence[User],
+    config: SearchConfig = SearchConfig(),
+    limits: EpisodeLimits = EpisodeLimits(),
+) -> tuple[list[Trajectory], TreeStats]:
+    """Search one tree of a blueprint; return its verified trajectories and the statistics."""
+    return await forest(blueprint, [Participants(agent, users)], config, limits)
+
+
+async def forest(
+    blueprint: Blueprint,
+    participants: Iterable[Participants],
+    config: SearchConfig = SearchConfig(),
+    limits: EpisodeLimits = EpisodeLimits(),
+    budget: CallBudget | None = None,
+) -> tuple[list[Trajectory], TreeStats]:
+    """Search one tree after the other, each with its own players, and return trajectories and statistics.
+
+    The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
+    one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
+    """
+    stats, found = TreeStats(), dict[tuple[Any, ...], Trajectory]()
+    forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
+
+    def goes_on() -> bool:
+        """Whether another rollout is allowed."""
+        return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
+
+    for players in takewhile(lambda _: goes_on(), participants):
+        root = Node(begin(blueprint, limits), forgiving=forgiving)
+        while root.passable and goes_on():
+            for trajectory in await _rollout(root, players, config, stats):
+                found.setdefault(_deeds(trajectory), trajectory)
+        _count(root, stats)
+    stats.merged += stats.successes + stats.recovered - len(found)
+    stats.grounded = stats.successes
+    verified = [trajectory for trajectory in found.values() if trajectory.valid]
+    return [*_recovery(found.values(), verified), *verified], stats
+
+
+def _recovery(found: Iterable[Trajectory], verified: Sequence[Trajectory]) -> list[Trajectory]:
+    """The shortest trajectory that only its refused calls tell from the `verified` ones, if there is one: it changed nothing
+    else, and has no more turns than they need.
+    """
+    turns = min((len(trajectory.turns()) for trajectory in verified), default=0)
+    alike = [one for one in found if not one.valid and one.clean and len(one.turns()) <= turns]
+    return sorted(alike, key=lambda trajectory: len(trajectory.steps))[:1]
+
+
+def _deeds(trajectory: Trajectory) -> tuple[Any, ...]:
+    """A success's texts, states and observations, by which two are equal. One last word is like another."""
+    said = tuple(message["content"] for message in trajectory.messages[:-1])
+    return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
+
+
+async def _rollout(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
+    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it meets all of Φ."""
+    path = await _path(root, players, config, stats)
+    if not path[-1].terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
+        close(path)  # no continuation from here, and not the agent's fault
+        return []
+    leaf = path[-1].episode
+    success = leaf.outcome is Outcome.SUCCESS
+    verified = success and leaf.valid
+    backpropagate(path, float(verified))
+    stats.rollouts += 1
+    stats.successes += verified
+    stats.recovered += success and not verified
+    stats.first += verified and stats.rollouts == 1
+    stats.steps_linear += len(leaf.steps)
+    stats.calls_linear += sum(node.requests for node in path[1:])
+    stats.tokens_linear += sum(node.cost for node in path)
+    return [leaf.trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
+
+
+async def _path(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Node]:
+    """Select by UCB down to a leaf, then simulate to an end; every node on the way is kept."""
+    path = [root]
+    while not (node := path[-1]).terminal:
+        if not node.children:
+            try:
+                node.grow(await _candidates(node, players, config, stats))
+            except RequestRefused as error:
+                if not node.episode.steps:
+                    raise
+                _outgrown(node, error)
+                break
+            except AgentFault as error:  # other dialogues of the tree stay
+                if not node.episode.steps:
+                    raise
+                node.episode.end(fault_of(error))
+                break
+        if (child := await node.descend(config.c_ucb, config.unvisited)) is None:
+            break
+        path.append(child)
+    return path
+
+
+def _outgrown(node: Node, error: RequestRefused) -> None:
+    """End a dialogue that a server refuses, usually for its length; other dialogues of the tree stay."""
+    boundary = Boundary.AGENT if node.role is Role.AGENT else Boundary.USER
+    node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
+
+
+async def _candidates(node: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
+    """k_user utterances or k_agent messages (role-aware adaptive branching)."""
+    if node.role is Role.AGENT:
+        replies = await replies_from(players.agent, node.episode, config.k_agent)
+        stats.calls += 1
+        stats.sampled += len(replies)
+        stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)
+        return replies
+    spoken = await _spoken(node.episode, players.users, config.k_user, stats)
+    return list({utterance.text: utterance for utterance in spoken}.values())
+
+
+async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: TreeStats) -> list[Utterance]:
+    """The utterances of `count` users, or fewer if too many leave their role; the failed ones are counted as cost."""
+    said: list[Utterance] = []
+    for user in users:
+        if len(said) == count:
+            break
+        try:
+            said.append(spent := await user.speak(episode))
+        except UserError as error:
+            stats.user_errors[error.reason] = stats.user_errors.get(error.reason, 0) + 1
+            spent = error.spent
+            stats.calls_linear += spent.requests
+            stats.tokens_linear += tokens_of(spent)
+        stats.calls += spent.requests
+        stats.sampled += spent.requests
+        stats.tokens += tokens_of(spent)
+    return said
+
+
+def _count(root: Node, stats: TreeStats) -> None:
+    """Add a finished tree's nodes to the statistics."""
+    for node in walk(root):
+        stats.nodes += 1
+        stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
+        stats.merged += node.merged

@@ -1,0 +1,1 @@
+"""What an update learns from: dialogues for SFT, rollouts for RLVE, and which blueprints are played next."""

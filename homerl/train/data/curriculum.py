@@ -1,0 +1,209 @@
+"""Decides which blueprint is played next.
+
+Invariants:
+- The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
+- A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
+  counted.
+- Every group is drawn with the blueprints that replace it if it has zero variance. So a replacement depends on the group and
+  on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
+- Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from homerl.envs.core.documents import InputError
+from homerl.play.trajectory import read_rows
+from homerl.train.data.balance import Balance
+from homerl.train.recipe import BlueprintSource, CurriculumSettings
+
+LEAST = 0.1  # probability of playing a blueprint that is never or always solved
+
+
+Place = tuple[int, int]  # a position of the order, and the blueprint seed there
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A drawn group: its number in the run (from 0), the seed of its blueprint, and those of its replacements in turn."""
+
+    number: int
+    seed: int
+    replacements: tuple[int, ...] = ()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of its blueprints in the order in which they are played."""
+        return (self.seed, *self.replacements)
+
+
+class Curriculum:
+    """The order of blueprints. `draw` groups, call `train` when their training begins, and `learn` from their results."""
+
+    def __init__(
+        self, settings: CurriculumSettings, source: BlueprintSource, seed: int, difficulty: Mapping[int, float] | None = None
+    ) -> None:
+        self.settings, self.source, self.seed = settings, source, seed
+        parts = source.recipe.part_of if settings.temperature else None
+        self.balance = Balance(parts, settings.temperature) if parts and settings.temperature else None
+        self.difficulty = difficulty or {}
+        self.position = self.skipped = self.count = 0
+        self.success_rates: dict[int, tuple[float, int]] = {}
+        self.drawn: dict[int, list[Place]] = {}
+        self.unfinished: deque[tuple[int, Place]] = deque()
+        self.returned: list[Place] = []  # drawn and not needed, ascending
+        self.epoch: tuple[int, list[int]] | None = None
+
+    def draw(self, count: int) -> list[Draw]:
+        """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
+        again = [self.unfinished.popleft() for _ in range(min(count, len(self.unfinished)))]
+        fresh = range(self.count, self.count + count - len(again))
+        self.count = fresh.stop
+        groups = again + list(zip(fresh, self._take(len(fresh)), strict=True))
+        columns = [[place for _, place in groups], *(self._take(count) for _ in range(self.settings.refill))]
+        self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
+        return [_drawn(number, self.drawn[number]) for number, _ in groups]
+
+    def train(self, replaced: Mapping[int, int]) -> None:
+        """Note that training on groups has begun, so that a resumed run does not play them again.
+
+        `replaced` has how often each was replaced, by number. Replacements that were not needed are put back.
+        """
+        for number, times in replaced.items():
+            for place in self.drawn.pop(number)[1 + times :]:
+                insort(self.returned, place)
+
+    def _take(self, count: int) -> list[Place]:
+        """The next `count` places whose blueprints are played; what was put back comes first."""
+        places: list[Place] = []
+        while len(places) < count:
+            place = self.returned.pop(0) if self.returned else self._next()
+            if self._takes(*place):
+                places.append(place)
+            else:
+                self.skipped += 1
+        return places
+
+    def _next(self) -> Place:
+        self.position += 1
+        return self.position - 1, self._at(self.position - 1)
+
+    def learn(self, results: Iterable[tuple[int, bool]]) -> None:
+        """Update the running success rates from pairs (blueprint seed, success) of rollouts.
+
+        An older rate counts half after each update, since the policy changes.
+        """
+        by_seed: dict[int, list[bool]] = {}
+        results = list(results)
+        if self.balance:
+            self.balance.learn(results)
+        for seed, success in results:
+            by_seed.setdefault(seed, []).append(success)
+        for seed, successes in by_seed.items():
+            before, plays = self.success_rates.get(seed, (0.0, 0))
+            now = sum(successes) / len(successes)
+            self.success_rates[seed] = (now if not plays else (before + now) / 2, plays + 1)
+
+    def metrics(self) -> dict[str, float]:
+        """The number of passes made so far (fractional), and the share of positions that were skipped."""
+        share = self.skipped / self.position if self.position else 0.0
+        gone = self.position - len(self._unused())
+        return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
+
+    def state(self) -> dict[str, Any]:
+        """The state as plain data, for `load`."""
+        tally = [[seed, *result] for seed, result in self.success_rates.items()]
+        unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
+        return {
+            "position": self.position,
+            "passed_over": self.skipped,
+            "count": self.count,
+            "tally": tally,
+            "parts": dict(self.balance.rates) if self.balance else {},
+            "held": [list(place) for place in self._unused()],
+            "unfinished": [[number, *place] for number, place in sorted(unfinished)],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a state that `state` returned."""
+        self.position, self.skipped, self.count = state["position"], state["passed_over"], state["count"]
+        self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
+        self.returned = [(position, seed) for position, seed in state["held"]]
+        if self.balance:
+            self.balance.load(state.get("parts", {}))
+        self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
+
+    def _unused(self) -> list[Place]:
+        """The places that were drawn for replacements, and have not been played."""
+        return sorted([*self.returned, *(place for places in self.drawn.values() for place in places[1:])])
+
+    def _takes(self, position: int, seed: int) -> bool:
+        """Whether to play a blueprint. With `by: success` the probability is 4p(1-p), which grows with the variance of the
+        outcome.
+
+        A blueprint without a known success rate p is always played, as far as the balance of worlds lets it.
+        """
+        chance = self.balance.chance(seed) if self.balance else 1.0
+        if self.settings.by == "success" and seed in self.success_rates:
+            success, _ = self.success_rates[seed]
+            chance *= max(LEAST, 4 * success * (1 - success))
+        return chance == 1.0 or random.Random(f"take {self.seed} {position}").random() < chance
+
+    def _at(self, position: int) -> int:
+        epoch, place = divmod(position, self.source.count)
+        if self.epoch is None or self.epoch[0] != epoch:
+            self.epoch = epoch, self._order(epoch)
+        return self.epoch[1][place]
+
+    def _order(self, epoch: int) -> list[int]:
+        """The order of one pass: shuffled, then sorted from easy to hard where difficulties are known."""
+        seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
+        random.Random(f"blueprints {self.seed} {epoch}").shuffle(seeds)
+        return sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
+
+
+def _drawn(number: int, places: list[Place]) -> Draw:
+    (_, seed), *replacements = places
+    return Draw(number, seed, tuple(seed for _, seed in replacements))
+
+
+def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float | None]:
+    """The id of a blueprint and its difficulty, None if it was never played. Raises `InputError` with the place if the row
+    does not tell them."""
+    id, difficulty = row.get("id"), row.get("difficulty", -1)
+    is_number = isinstance(difficulty, int | float) and not isinstance(difficulty, bool)
+    if isinstance(id, str) and is_number and 0 <= difficulty <= 1:
+        return id, None if row.get("rollouts") == 0 else float(difficulty)
+    what = "the line is no blueprint with its id and its difficulty from 0 to 1"
+    raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
+
+
+def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
+    """The difficulty of each blueprint seed: 1 - its verified success rate in a synthesis of the same blueprints.
+
+    Where servers failed it is not known, so such a blueprint has the mean of the others. It is empty unless the recipe
+    orders by difficulty. Raises `InputError` if the synthesis lacks a blueprint.
+    """
+    if settings.by != "difficulty":
+        return {}
+    path = Path(settings.synthesis or "")
+    path = path / "blueprints.jsonl" if path.is_dir() else path
+    rows = dict(_difficulty(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
+    seeds = range(source.first_seed, source.first_seed + source.count)
+    by_seed = {seed: rows[f"train-{seed}"] for seed in seeds if f"train-{seed}" in rows}
+    if len(by_seed) < source.count:
+        raise InputError(
+            f"{path} has the difficulty of {len(by_seed)} of the {source.count} blueprints",
+            where="rlve.curriculum.synthesis",
+            remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
+        )
+    mean = fmean([one for one in by_seed.values() if one is not None] or [0.5])
+    return {seed: mean if one is None else one for seed, one in by_seed.items()}

@@ -1,0 +1,134 @@
+"""The dialogues that SFT learns: loaded, tokenized, and labelled where they are learnt.
+
+Invariants: only what the assistant said in play is learnt (or all tokens, see `sft.loss_on`), never what it is said to have
+said before: an earlier "Done." stands without the calls that earned it. Nor is a message whose calls were refused; what it
+did then, is. No dialogue is truncated: a longer one is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from accelerate import PartialState
+
+from homerl.envs.core.documents import InputError
+from homerl.models.policy import chat_format, controls
+from homerl.models.policy.chat_format import with_mask  # by its name: a module would be pickled with all that it holds
+from homerl.play.trajectory import at_row, read_rows, unlearnt_in
+from homerl.train.refusals import world_size
+from homerl.train.rows.rows import IGNORE_INDEX
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
+FEW = 500  # dialogues that are tokenized sooner than another process starts
+
+
+def load_dialogues(data: str) -> Dataset:
+    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
+    on the hub. Without a column `steps`, all messages of the assistant are its own.
+
+    Raises `InputError` for data without dialogues.
+    """
+    from datasets import Features, List, Value, disable_progress_bars, load_dataset
+
+    disable_progress_bars()
+    path = data_file(data)
+    if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
+        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
+    rows = (
+        load_dataset("json", data_files=str(path), split="train")
+        if path.suffix in (".jsonl", ".json") or path.exists()
+        else load_dataset(data, split="train")
+    )
+    if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
+        raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
+    kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
+    features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
+    unused = [column for column in rows.column_names if column not in kept]
+    processes, rule = processes_for(rows, world_size()), {"rule": inspect.getsource(unlearnt_in), "data": str(path)}
+    return rows.map(with_unlearnt, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
+
+
+def prompts_in(rows: Any) -> list[str]:
+    """The system prompt of each dialogue; empty where it has none."""
+    first = (row["messages"][0] for row in rows.select_columns("messages"))
+    return [message["content"] if message["role"] == "system" else "" for message in first]
+
+
+def with_unlearnt(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
+    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
+
+    Raises `InputError` for a row that is no dialogue.
+    """
+    with at_row(f"{data}:{index + 1}"):
+        listed = json.loads(row["tools"])
+        if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
+            raise TypeError("its tools are no list of schemas")
+        return {"unlearnt": unlearnt_in(row)}
+
+
+def data_file(data: str) -> Path:
+    """`trajectories.jsonl` in a folder of trajectories; any other name is returned as it is."""
+    return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
+
+
+def processes_for(rows: Dataset, ranks: int = 1) -> int | None:
+    """The number of processes with which each of so many ranks maps rows at the same time; None for the rank alone."""
+    count = min((os.cpu_count() or 1) // ranks, len(rows) // FEW)
+    return count if count > 1 else None
+
+
+def tokenized(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, data: str) -> Dataset:
+    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORE_INDEX`), their number (`length`),
+    and how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
+
+    Raises `InputError`, with its place in `data`, for a dialogue that the model's chat template cannot write.
+    """
+
+    def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
+        with at_row(f"{where}:{index + 1}", UNWRITTEN):
+            ids, mask = with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+        said = np.asarray(mask, dtype=bool)
+        labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
+        return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
+
+    state = PartialState()
+    # the cache knows functions of modules by their names alone
+    rules = "".join(inspect.getsource(one) for one in (learnt_labels, controls, chat_format))
+    rule = {"rule": rules, "where": str(data_file(data))}
+    with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
+        return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
+
+
+def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant") -> list[int]:
+    """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`.
+
+    Or of all tokens but these, up to the assistant's last.
+    """
+    starts = np.diff(said, prepend=False) & said
+    passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
+    last = np.flatnonzero(said & ~passed)[-1:]
+    learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
+    labels: list[int] = np.where(learnt, ids, IGNORE_INDEX).tolist()
+    return labels
+
+
+def refuse_unfit(dialogues: Dataset, limit: int, data: str) -> None:
+    """Raise `InputError` for the first dialogue with more than `limit` tokens, or in which the assistant says nothing."""
+    for number, (length, said) in enumerate(zip(dialogues["length"], dialogues["said"], strict=True), 1):
+        where = f"{data}:{number}"
+        if length > limit:
+            what = f"dialogue {number} has {length} tokens, more than sft.max_length {limit}"
+            raise InputError(what, where, "raise sft.max_length, or leave the dialogue out")
+        if not said:
+            what = f"in dialogue {number} the assistant says nothing, so there is nothing to learn"
+            raise InputError(what, where, "leave the dialogue out")

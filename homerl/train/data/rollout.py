@@ -1,0 +1,199 @@
+"""Rollouts: the policy plays many blueprints concurrently, with rewards at every step.
+
+Invariants:
+- The same blueprints, weights and seeds give the same rollouts.
+- An episode that ends by a fault that is not the agent's is retried in a fresh world, from where it began. After the last
+  retry it is marked, and does not count.
+- A rollout always has a prompt and a completion; the completion may be masked.
+- A blueprint's world is made once; its episodes are forks of it, since to fork is hundreds of times faster than to make.
+- No episode waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from homerl.models.policy.policy import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
+from homerl.play.course import AT_ONCE, Behaviours
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import Agent, User, play
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Trajectory
+from homerl.play.utterance import Utterance
+from homerl.rewards.composite import RewardWeights, step_rewards
+from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.engines.contract import TrainedEngine
+from homerl.train.watch.waiting import EpisodeTimer, WaitTimes
+from homerl.worlds.registry import begin, make_blueprint, with_behaviours
+from homerl.worlds.sources import AnyBlueprintSource
+from homerl.worlds.users.make import Users
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+RETRIES = 2
+MakeUser = Callable[[int], User]
+Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a blueprint begin
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
+    name. The first `prefix_steps` are the expert's (`prefixes`), which the policy only read.
+    """
+
+    trajectory: Trajectory
+    ledger: TokenLedger
+    fork: Fork | None = None
+    prefix_steps: int = 0
+
+    @property
+    def rewards(self) -> list[float]:
+        """The reward r_t of every step."""
+        return [sum(parts.values()) for parts in self.trajectory.rewards]
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of tokens sampled in each step; 0 for steps of a prefix shared with another rollout."""
+        return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
+
+    @property
+    def trained(self) -> list[int]:
+        """The number of tokens of each step that have a loss; those that are masked have none."""
+        spans, mask = enumerate(self.ledger.spans), self.ledger.mask
+        return [0 if i < self.ledger.shared else sum(mask[start:end]) for i, (start, end) in spans]
+
+    @property
+    def credit_input(self) -> CreditInput:
+        """What a credit mode needs to know of the rollout."""
+        own = slice(self.prefix_steps, None)
+        states = [step.decision for step in self.trajectory.steps[own]]
+        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, states, self.fork)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Where rollouts begin: an episode to fork, and the agent that has read it so far; None is a new agent."""
+
+    episode: Episode
+    agent: PolicyAgent | None = None
+
+
+@dataclass(frozen=True)
+class Player:
+    """Plays blueprints with everything that a rollout needs. With `mask_truncated`, samples that were truncated at their
+    limit have no loss.
+    """
+
+    engine: TrainedEngine
+    tokenizer: PreTrainedTokenizerBase
+    make_user: MakeUser
+    limits: EpisodeLimits
+    weights: RewardWeights
+    max_tokens: int
+    thoughts: Thoughts = "kept"
+    mask_truncated: bool = False
+    waiting: WaitTimes = field(default_factory=WaitTimes)
+
+    def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
+        """Play every blueprint once, all concurrently, each at its own pace."""
+        return asyncio.run(self.play_all(blueprints, seeds))
+
+    async def play_all(
+        self, blueprints: Sequence[Blueprint], seeds: Sequence[int], start: Start | None = None
+    ) -> list[Rollout]:
+        """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
+        openings = self.openings(blueprints)
+        if start is not None:
+            openings = [Opening(await start(openings[0].episode))] * len(openings)
+        return list(await asyncio.gather(*map(self.play_one, openings, seeds)))
+
+    def openings(self, blueprints: Sequence[Blueprint]) -> list[Opening]:
+        """Where a rollout of each blueprint begins; one and the same for blueprints that are one object."""
+        turns, openings = EpisodeTimer(self.waiting), dict[int, Opening]()
+        for blueprint in blueprints:
+            if id(blueprint) not in openings:
+                openings[id(blueprint)] = Opening(begin(blueprint, self.limits))
+        turns.worked()
+        return [openings[id(blueprint)] for blueprint in blueprints]
+
+    def metrics(self) -> dict[str, float]:
+        """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
+        and the engine's own figures since the last call.
+        """
+        users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+        return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
+
+    async def play_one(
+        self, opening: Opening, seed: int, watched: Callable[[PolicyAgent], Agent] = lambda agent: agent
+    ) -> Rollout:
+        """Play one rollout from an opening. `watched` gets the agent of each attempt, and returns the one that plays."""
+        for attempt in range(RETRIES + 1):
+            turns = EpisodeTimer(self.waiting)
+            episode, agent = opening.episode.fork(), self._agent(opening, TimedEngine(self.engine, turns))
+            user = TimedUser(self.make_user(seed + attempt), turns)
+            trajectory = await play(episode, watched(agent), user, seed)
+            turns.worked()
+            if trajectory.outcome.counts:
+                break
+        agent.ledger.settle(self.tokenizer.eos_token_id)
+        if self.mask_truncated:
+            agent.ledger.mask_truncated()
+        begun = time.perf_counter()
+        prefix_steps = len(opening.episode.steps) if opening.agent is None else 0
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, prefix_steps=prefix_steps)
+        self.waiting.rewarding += time.perf_counter() - begun
+        return rollout
+
+    def _agent(self, opening: Opening, engine: Engine) -> PolicyAgent:
+        if opening.agent is not None:
+            return opening.agent.fork(engine)
+        prefix_steps = len(opening.episode.steps)
+        return PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
+
+
+@dataclass(frozen=True)
+class TimedEngine:
+    """An engine that counts the time for which one episode waits for it."""
+
+    engine: Engine
+    turns: EpisodeTimer
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample, and count the wait."""
+        with self.turns.on("policy"):
+            return await self.engine.sample(prompt)
+
+
+@dataclass(frozen=True)
+class TimedUser:
+    """A user that counts the time for which one episode waits for it."""
+
+    user: User
+    turns: EpisodeTimer
+
+    @property
+    def name(self) -> str:
+        """The name of the user."""
+        return self.user.name
+
+    async def speak(self, episode: Episode) -> Utterance:
+        """Let the user speak, and count the wait."""
+        with self.turns.on("user"):
+            return await self.user.speak(episode)
+
+
+def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
+    """The trajectory with the rewards of every step, and with the weights that they were computed with."""
+    rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
+    return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
+
+
+def blueprint_of(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], Blueprint]:
+    """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
+    return lru_cache(maxsize=1024)(lambda seed: with_behaviours(make_blueprint(recipe, "train", seed), behaviours, recipe))

@@ -1,0 +1,277 @@
+"""Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
+
+Invariants:
+- What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
+- A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
+  order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
+- A group of zero variance (the returns of those that count are equal) is replaced as soon as its last episode ends, by the
+  next of the blueprints that it was drawn with, unless there is a teacher. A group that still has zero variance has
+  advantage 0, so only a KL term or an entropy bonus trains on it.
+- Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from statistics import fmean, stdev
+from typing import Any
+
+from homerl.play.beside import begin_group
+from homerl.play.situation import Blueprint
+from homerl.rewards.composite import PARTS
+from homerl.train.credit.contract import CreditInput
+from homerl.train.credit.registry import assign, has_variance, in_groups, mode_of, rule_of
+from homerl.train.data.curriculum import Curriculum, Draw
+from homerl.train.data.forks import play_forked
+from homerl.train.data.prefixes import Verified, prefix_of
+from homerl.train.data.rollout import Player, Rollout
+from homerl.train.recipe import RLVESettings
+
+
+@dataclass(frozen=True)
+class RankContext:
+    """The number of this rank, the number of ranks, and how they exchange data.
+
+    `gather` takes this rank's list and returns the lists of all ranks as one list, in the order of ranks.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    gather: Callable[[list[Any]], list[Any]] = list
+
+    def mine(self, count: int) -> range:
+        """The part of this rank, out of `count` slots or groups in all. Where it does not divide, parts differ by one."""
+        return range(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
+
+
+@dataclass(frozen=True)
+class PlayedGroup:
+    """The rollouts of a group that has ended. `replaced` tells how often it was replaced, and `results` has the blueprint
+    seed and the success of every rollout that counts, those of the replaced groups included.
+    """
+
+    draw: Draw
+    rollouts: list[Rollout]
+    replaced: int = 0
+    results: tuple[tuple[int, bool], ...] = ()
+
+    @property
+    def seed(self) -> int:
+        """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
+        return self.draw.seeds[self.replaced]
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What other ranks need of a played group: summaries of its rollouts, and the rollouts, by slot, that they train on."""
+
+    number: int
+    replaced: int
+    results: tuple[tuple[int, bool], ...]
+    rows: list[dict[str, Any]]
+    moved: dict[int, Rollout]
+
+
+@dataclass
+class Batch:
+    """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `advantages` are of all."""
+
+    rollouts: dict[int, Rollout]
+    rows: list[dict[str, Any]]
+    advantages: list[list[float]] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def mine(self) -> list[tuple[Rollout, Sequence[float]]]:
+        """This rank's rollouts with their credit."""
+        return [(rollout, self.advantages[slot]) for slot, rollout in sorted(self.rollouts.items())]
+
+
+class Supply:
+    """Plays the groups of a run, and makes batches of them."""
+
+    def __init__(
+        self,
+        settings: RLVESettings,
+        seed: int,
+        player: Player,
+        blueprint: Callable[[int], Blueprint],
+        curriculum: Curriculum,
+        ranks: RankContext,
+        verified: Verified | None = None,
+    ) -> None:
+        self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
+        self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
+        self.groups = settings.blueprints_per_update
+        self.slots = self.groups * settings.group
+
+    def draw(self, count: Callable[[int], int] = int) -> list[Draw]:
+        """Draw groups for all ranks; return those that this rank plays.
+
+        `count` tells how many a rank gets that trains on so many groups in an update. All ranks call it together.
+        """
+        shares = [len(RankContext(rank, self.ranks.world_size).mine(self.groups)) for rank in range(self.ranks.world_size)]
+        counts = [count(share) for share in shares]
+        begin = sum(counts[: self.ranks.rank])
+        return self.curriculum.draw(sum(counts))[begin : begin + counts[self.ranks.rank]]
+
+    async def play(self, draws: Iterable[Draw]) -> list[PlayedGroup]:
+        """Play groups, all concurrently."""
+        return list(await asyncio.gather(*map(self.play_group, draws)))
+
+    async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
+        """Play a group, and replace it while it has zero variance. `begins` is called before each."""
+        results: list[tuple[int, bool]] = []
+        begin_group()
+        for replaced, seed in enumerate(draw.seeds):
+            begins()
+            rollouts = await self._play(draw.number, seed, replaced)
+            from_start = [played for played in rollouts if not played.prefix_steps]
+            results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            if self.settings.distill or has_variance([rollout.credit_input for rollout in rollouts]):
+                break
+        return PlayedGroup(draw, rollouts, replaced, tuple(results))
+
+    async def _play(self, number: int, seed: int, replaced: int) -> list[Rollout]:
+        update, first = number // self.groups, number % self.groups * self.settings.group
+        slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
+        seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
+        if (forks := mode_of(self.settings).forks(self.settings)) is not None:
+            return await play_forked(self.player, self.blueprint(seed), seeds, forks)
+        of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
+        start = prefix_of(of, self.seed, number, groups, self.verified)
+        return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)
+
+    def finish(self, played: Sequence[PlayedGroup]) -> Batch:
+        """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
+        batch, reports = self._exchanged(played)
+        self.curriculum.train({report.number: report.replaced for report in reports})
+        self.curriculum.learn(result for report in reports for result in report.results)
+        played_rows = [row["played"] for row in batch.rows]
+        batch.advantages = [
+            [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
+        ]
+        left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
+        first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
+        batch.metrics = {
+            "curriculum/zero_variance": sum(first) / self.groups,
+            "curriculum/left_zero_variance": sum(left) / self.groups,
+            "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
+            **self.curriculum.metrics(),
+            **self._of_mode(batch),
+        }
+        return batch
+
+    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[Batch, list[GroupReport]]:
+        """A batch without credit, and the reports of its groups. Slots are numbered in the order of ranks and groups."""
+        size, mine = self.settings.group, self.ranks.mine(self.slots)
+        own: dict[int, Rollout] = {}
+        reports = []
+        for place, group in zip(self.ranks.mine(self.groups), played, strict=True):
+            by_slot = dict(enumerate(group.rollouts, place * size))
+            own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
+            moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
+            rows = [rollout_summary(rollout, group.seed) for rollout in group.rollouts]
+            reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
+        reports = self.ranks.gather(reports)
+        for report in reports:
+            own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
+        return Batch(own, [row for report in reports for row in report.rows]), reports
+
+    def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
+        return assign(played, self.settings.group, rule_of(self.settings))
+
+    def _of_mode(self, batch: Batch) -> Mapping[str, float]:
+        """The metrics of the recipe's credit mode."""
+        groups = in_groups([row["played"] for row in batch.rows], self.settings.group)
+        return mode_of(self.settings).metrics(groups, self.settings)
+
+
+def hash_seed(*parts: int) -> int:
+    """A 63-bit seed from integers. It is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
+
+
+def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
+    """What other ranks need to know of a rollout, as plain data. `seed` is that by which its blueprint was asked for."""
+    trajectory = rollout.trajectory
+    return {
+        "played": rollout.credit_input,
+        "prefix_steps": rollout.prefix_steps,
+        "seed": seed,
+        "success": trajectory.success,
+        "progress": trajectory.progress,
+        "parts": [dict(parts) for parts in trajectory.rewards],
+        "lengths": rollout.lengths[: len(trajectory.steps)],
+        "trained": rollout.trained[: len(trajectory.steps)],
+        "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
+        "truncated_samples": len(rollout.ledger.truncated),
+        "thoughts": rollout.ledger.thoughts,
+        "outcome": str(trajectory.outcome),
+        "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
+        "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
+        "tool_calls": trajectory.tool_calls,
+    }
+
+
+def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, float]:
+    """Success and progress by part of a mixture of worlds, named `world/PART/...`; nothing of another source."""
+    if not hasattr(source, "part_of"):
+        return {}
+    by_part: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_part[source.part_of(row["seed"])].append(row)
+    return {
+        f"world/{name}/{figure}": sum(row[figure] for row in found) / len(found)
+        for name, found in sorted(by_part.items())
+        for figure in ("success", "progress")
+    }
+
+
+def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the policy's own steps earned a rollout, in all (`reward`) and by part (`rewards/PART/...`): the mean and the
+    sample deviation; how many tokens it sampled; and the share of its samples that were truncated at `max_tokens`.
+    """
+    earned = {name: [fsum(parts[name] for parts in row["parts"][row["prefix_steps"] :]) for row in rows] for name in PARTS}
+    lengths = [sum(row["lengths"]) for row in rows]
+    metrics = {"completions/mean_length": fmean(lengths)}
+    metrics |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
+    samples = max(1, sum(row["samples"] for row in rows))
+    metrics["completions/clipped_ratio"] = sum(row["truncated_samples"] for row in rows) / samples
+    for name, values in earned.items():
+        metrics |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
+    totals = [fsum(values) for values in zip(*earned.values(), strict=True)]
+    return metrics | {"reward": fmean(totals), "reward_std": stdev(totals)}
+
+
+def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
+
+    What an expert earned before the policy's first step does not count.
+    """
+    n, thoughts = len(rows), sum(row["thoughts"] for row in rows)
+    sampled = sum(sum(row["lengths"]) for row in rows)  # 0 if the world fails after every first sample
+    outcomes: dict[str, int] = defaultdict(int)
+    faults = Counter(row["fault"] for row in rows if row["fault"])
+    by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in rows:
+        outcomes[row["outcome"]] += 1
+        for index, parts in enumerate(row["parts"][row["prefix_steps"] :], row["prefix_steps"]):
+            for name, value in parts.items():
+                by_step[name, index].append(value)
+    return {
+        "success": outcomes["success"] / n,
+        "episode/progress": sum(row["progress"] for row in rows) / n,
+        "episode/turns": sum(row["turns"] for row in rows) / n,
+        "episode/steps": sum(len(row["parts"]) for row in rows) / n,
+        "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
+        "episode/sampled_tokens": sampled / n,
+        **({"policy/thoughts": thoughts / sampled} if thoughts and sampled else {}),
+        **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
+        **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
+        **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},
+    }

@@ -1,0 +1,1 @@
+"""Weights on devices: sharding, optimizers and complete checkpoints."""

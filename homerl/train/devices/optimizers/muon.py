@@ -1,0 +1,115 @@
+"""Muon for hidden matrices, AdamW for all other weights. From scratch, matching and copying are learned several times
+sooner.
+
+Invariants:
+- The schedule scales both learning rates alike.
+- The state can be saved and restored, so a resumed run continues exactly.
+- torch's own routine makes a matrix orthogonal: a whole one, also where ranks keep shards of it.
+- Weights in bfloat16 have float32 masters; float32 weights that are whole are torch's optimizers' entirely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from homerl.train.devices.optimizers.adamw import AdamW
+from homerl.train.devices.optimizers.masters import ExactState, Mastered, has_master, local, masters
+from homerl.train.devices.optimizers.shards import map_whole
+
+SETTINGS = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
+
+
+class Muon(Mastered, torch.optim.Muon):
+    """torch's Muon, also for matrices in bfloat16 and for those in shards (`DTensor`)."""
+
+    def takes(self, weight: Tensor) -> bool:
+        """Whether a matrix has a master or is in shards."""
+        return has_master(weight) or isinstance(weight, DTensor)
+
+    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """Make a step of matrices that have masters or are in shards."""
+        settings = {name: group[name] for name in SETTINGS}
+        for weight in weights:
+            if not isinstance(weight, DTensor):
+                state = self.held(weight, "momentum_buffer")
+                with masters([weight], [state["residual"]]) as (exact,):
+                    torch_step(exact, weight.grad.float(), state["momentum_buffer"], settings)
+        self._update_shards([weight for weight in weights if isinstance(weight, DTensor)], settings)
+
+    def _update_shards(self, weights: list[DTensor], settings: dict[str, Any]) -> None:
+        """Let each matrix be made orthogonal by one rank; everything else is done on shards."""
+        alone = settings | {"weight_decay": 0.0, "momentum": 0.0, "nesterov": False}
+
+        def turned(update: Tensor) -> Tensor:
+            """The change that torch's Muon makes of a whole update: that of a weight of zeros without momentum."""
+            change = torch.zeros_like(update, dtype=torch.float32)
+            torch_step(change, update.float(), torch.zeros_like(change), alone)
+            return change
+
+        for weight, change in map_whole(weights, lambda weight: self._momentum(weight, settings), turned):
+            shard, state = local(weight.detach()), self.held(weight, "momentum_buffer")
+            kept = 1 - settings["lr"] * settings["weight_decay"]
+            if not has_master(weight):
+                shard.mul_(kept).add_(change)
+                continue
+            with masters([shard], [local(state["residual"])]) as (exact,):
+                exact.mul_(kept).add_(change)
+
+    def _momentum(self, weight: DTensor, settings: dict[str, Any]) -> Tensor:
+        """This rank's shard of the update of a matrix, in bfloat16, with which torch's routine begins."""
+        share = settings["momentum"]
+        grad, mean = local(weight.grad).float(), local(self.held(weight, "momentum_buffer")["momentum_buffer"])
+        mean.lerp_(grad, 1 - share)
+        return (grad.lerp(mean, share) if settings["nesterov"] else mean).bfloat16()
+
+
+def torch_step(weight: Tensor, grad: Tensor, momentum: Tensor, settings: dict[str, Any]) -> None:
+    """Make a step of torch's Muon on one matrix, in place."""
+    parameter = torch.nn.Parameter(weight)
+    parameter.grad = grad
+    optimizer = torch.optim.Muon([parameter], **settings)
+    optimizer.state[parameter]["momentum_buffer"] = momentum
+    optimizer.step()
+
+
+class MuonWithAdamW(ExactState):
+    """Two optimizers with one interface. `lr` is Muon's learning rate, `adam_lr` that of embeddings, norms and heads."""
+
+    def __init__(self, model: torch.nn.Module, lr: float, adam_lr: float, adam_beta2: float, weight_decay: float) -> None:
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        hidden = [p for name, p in named if is_hidden_matrix(name, p)]
+        rest = [p for name, p in named if not is_hidden_matrix(name, p)]
+        self.parts = [
+            Muon([{"params": hidden}], lr=lr, weight_decay=weight_decay),
+            AdamW([{"params": rest}], lr=adam_lr, betas=(0.9, adam_beta2), weight_decay=0.0),
+        ]
+        super().__init__([part.param_groups[0] for part in self.parts], {})
+        self._link()
+
+    def _link(self) -> None:
+        """Let both optimizers have their groups and states here, so that a schedule and a checkpoint reach both."""
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Make one step of both optimizers; return the loss of `closure`, if there is one."""
+        loss = closure() if closure else None
+        for part in self.parts:
+            part.step()
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore both optimizers."""
+        super().load_state_dict(state_dict)
+        self._link()
+
+
+def is_hidden_matrix(name: str, parameter: torch.nn.Parameter) -> bool:
+    """Whether a parameter is a matrix inside the layers. Embeddings and heads are not."""
+    return parameter.dim() == 2 and "embed" not in name and "lm_head" not in name

@@ -1,0 +1,1 @@
+"""One update: the trainers of SFT and RLVE, the objective, and its losses."""

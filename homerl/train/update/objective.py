@@ -1,0 +1,145 @@
+"""The objective of an update on rollouts: the loss of each pass, and the metrics that are logged of it.
+
+Invariant: passes of any size add up to the loss of the whole update, as each token's part depends on its own rollout and on
+constants of the update. The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the
+importance ratio to another sampler, the KL divergence and the entropy bonus, which averages over the tokens of all ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from homerl.train.losses.clipped import by_token
+from homerl.train.losses.contract import Tokens, Totals, rollout_sums
+from homerl.train.losses.registry import losses
+from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
+from homerl.train.rows.rows import Scores
+from homerl.train.update.tensors import SampledTokens
+
+SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "staleness", "too_old", "masked")
+
+
+class RolloutObjective:
+    """Called with the rollouts of a pass and their scores: the loss, and the sums named `SUMS`.
+
+    `global_tokens` is the number of sampled tokens of all ranks. `old_logps` and `reference_logps` are log-probabilities of
+    all sampled tokens, of shape (tokens,): those of the policy before the first of several iterations (None if there is
+    one), and those of the model that training starts from (None if `kl` is 0). Where sampler and trainer may differ, ratios
+    weight the advantages and the divergences; with `dropout` in training they do, since nothing is dropped as the policy
+    samples. A token that is older than `async_rollouts` allows has advantage 0; by construction there is none.
+    """
+
+    def __init__(
+        self,
+        tokens: SampledTokens,
+        settings: RLVESettings,
+        update: int,
+        global_tokens: int,
+        world_size: int = 1,
+        device: torch.device | str = "cpu",
+        old_logps: torch.Tensor | None = None,
+        reference_logps: torch.Tensor | None = None,
+        dropout: bool = False,
+    ) -> None:
+        self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
+        self.exact = settings.exact and not dropout
+
+        def tensor(values: np.ndarray | list[float]) -> torch.Tensor:
+            return torch.as_tensor(values, dtype=torch.float32, device=device)
+
+        lengths = tokens.lengths
+        totals = Totals(len(lengths), sum(lengths), global_tokens, world_size, settings.max_episode_tokens)
+        weights = tensor([self.loss.weight(length, totals) for length in lengths])
+        self.weights = weights[rollout_of(lengths).to(device)]
+        self.entropy_weight = settings.entropy * by_token(totals)
+        self.staleness = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
+        self.advantages = tensor(tokens.advantages) * (self.staleness <= settings.async_rollouts)
+        self.sampler_logps, self.old_logps, self.reference_logps = tensor(tokens.logps), old_logps, reference_logps
+
+    def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss of a pass, and the sums, of shape (SUMS,)."""
+        settings = self.settings
+        device, lengths = self.weights.device, self.tokens.lengths
+        at = torch.as_tensor(self.tokens.of(members), device=device)
+        logps, now = scored.logps.float(), scored.logps.detach().float()
+        old = now if self.old_logps is None else self.old_logps[at]
+        rollout = rollout_of([lengths[i] for i in members]).to(device)
+        ones = torch.ones_like(now)
+        ratios = ones if self.exact else sampler_ratios(old, self.sampler_logps[at], rollout, settings)
+        tokens = Tokens(logps, old, self.advantages[at] * ratios, rollout)
+        found = self.loss.losses(tokens, settings)
+        token_losses, kl = found.losses, torch.zeros_like(now)
+        if self.reference_logps is not None:
+            kl = kl_divergences(tokens, self.reference_logps[at])
+            token_losses = token_losses + settings.kl * kl * ratios
+        assert scored.entropy is not None, "the policy's head gives it"
+        loss = (token_losses * self.weights[at]).sum() - self.entropy_weight * scored.entropy.sum()
+        # older tokens differ from the trainer's weights by right, and some samplers do not tell each
+        fresh = (self.staleness[at] == 0) & ~self.sampler_logps[at].isnan()
+        gap = (old - self.sampler_logps[at]).abs().nan_to_num() * fresh
+        parts = (
+            ones, scored.entropy, kl, found.low, found.high, fresh, gap, ratios, self.staleness[at],
+            self.staleness[at] > settings.async_rollouts, ratios == 0,
+        )  # fmt: skip
+        return loss, torch.stack([part.detach().float().sum() for part in parts])
+
+    def metrics(self, sums: list[float]) -> dict[str, float]:
+        """The metrics of an update, from the sums of all ranks. Means are NaN if no token is trained on."""
+        total = dict(zip(SUMS, sums, strict=True))
+        mean = {name: value / (total["tokens"] or math.nan) for name, value in total.items()}
+        metrics = {
+            "entropy": mean["entropy"],
+            "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
+            "clip_ratio/low_mean": mean["low"],
+            "clip_ratio/high_mean": mean["high"],
+            "clip_ratio/region_mean": mean["low"] + mean["high"],
+        }
+        if self.reference_logps is not None:
+            metrics["kl"] = mean["kl"]
+        if not self.exact:
+            metrics |= {
+                "policy/ratio": mean["ratio"],
+                "policy/staleness": mean["staleness"],
+                "policy/too_old": mean["too_old"],
+            }
+        if self.settings.ratio_mask is not None:
+            metrics["policy/masked"] = mean["masked"]
+        return metrics
+
+
+def rollout_of(lengths: Sequence[int]) -> torch.Tensor:
+    """The number of each token's rollout, of shape (tokens,), from the numbers of their tokens."""
+    return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
+
+
+def kl_divergences(tokens: Tokens, reference_logps: torch.Tensor) -> torch.Tensor:
+    """The KL divergence from the reference at each token (Schulman's k3), of shape (tokens,).
+
+    It is an expectation under the policy, whatever the loss: the ratio's gradient makes that of the divergence unbiased.
+    """
+    gap = reference_logps - tokens.logps
+    return (gap.exp() - gap - 1) * tokens.ratio
+
+
+def sampler_ratios(
+    trained: torch.Tensor, sampled: torch.Tensor, rollout: torch.Tensor, settings: LossSettings
+) -> torch.Tensor:
+    """π_trainer / π_sampler of each token, from `ratio_floor` to `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
+
+    E_sampler[ratio · f] = E_trainer[f]. The bounds limit the variance; they bias the tokens that they change. If the sampler
+    could not tell a log-probability (NaN), the ratio is 1. Tensors of shape (tokens,).
+    """
+    gaps = torch.nan_to_num(trained - sampled, nan=0.0)
+    ratios = gaps.exp().clamp(settings.ratio_floor, settings.ratio_cap)
+    return ratios if settings.ratio_mask is None else ratios * in_bounds(gaps, rollout, settings.ratio_mask)
+
+
+def in_bounds(gaps: torch.Tensor, rollout: torch.Tensor, mask: RatioMask) -> torch.Tensor:
+    """Whether the ratio of each token's rollout is within the bounds, of shape (tokens,)."""
+    total = rollout_sums(gaps, rollout)
+    ratio = (total if mask.by == "product" else total / rollout_sums(torch.ones_like(gaps), rollout)).exp()
+    return (ratio >= mask.low) & (ratio <= mask.high)

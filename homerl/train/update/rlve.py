@@ -1,0 +1,358 @@
+"""Step-wise RLVE: reinforcement learning on live dialogues with a reward at every step (HomeFlow 3.4.2).
+
+An update reads from top to bottom in `RLVETrainer.training_step`. transformers' Trainer has the rest: the optimizer's step,
+the schedule, checkpoints and callbacks.
+
+Invariants:
+- Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
+- Groups are formed over all ranks.
+- Sampling is seeded by update and rank, so a resumed run samples what an uninterrupted run would. A checkpoint holds all
+  that the next update depends on.
+
+Differences from GRPO: each step has its own credit (`homerl/train/credit`) instead of one return for a rollout. Where
+the sampler and the trainer may differ, truncated importance ratios weight the advantages. Difference from HomeFlow: the
+policy does not see the goals Φ, since these would leak the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch.nn import Module
+from torch.utils.data import DataLoader
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.trainer_callback import ExportableState
+
+from homerl.envs.core.documents import InputError
+from homerl.play.trajectory import to_row, uniform_rows, write_rows
+from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, packed_updates, reporters, with_kernels
+from homerl.train.credit.registry import in_groups, valid
+from homerl.train.data.curriculum import Curriculum, difficulties
+from homerl.train.data.prefetch import RolloutPrefetcher
+from homerl.train.data.prefixes import verified_in
+from homerl.train.data.rollout import Player, Rollout, blueprint_of
+from homerl.train.data.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics, reward_metrics
+from homerl.train.devices.parallel import ParallelTrainer
+from homerl.train.engines.registry import engine_of
+from homerl.train.named import positions_of
+from homerl.train.recipe import RLVERecipe
+from homerl.train.refusals import in_shards, refuse_untrainable, starts_empty, world_size
+from homerl.train.update.distill import distilled, teacher_of
+from homerl.train.update.evaluation import Evaluation
+from homerl.train.update.objective import RolloutObjective
+from homerl.train.update.policy import Reference, adapted, add_head
+from homerl.train.update.tensors import SampledTokens, sampled_tokens
+from homerl.train.watch.panels import PanelsCallback
+from homerl.train.watch.phases import Phases
+from homerl.train.watch.sentinel import Sentinel, UpdateSignal
+from homerl.train.watch.transcripts import log_transcripts
+from homerl.train.watch.watchdog import Watchdog
+from homerl.train.workarounds.whole_at_first import unsharded
+from homerl.worlds.users.make import user_factory
+
+
+def train_rlve(recipe: RLVERecipe) -> Path:
+    """Train as the recipe says; return the folder of the final model. Raises `InputError` for a recipe that cannot be
+    trained.
+    """
+    refuse_untrainable(recipe)
+    source, settings = str(recipe.model.name), recipe.rlve
+    tokenizer = load_tokenizer(source, named=recipe.model.named)
+    with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
+        engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
+        player = Player(
+            engine,
+            tokenizer,
+            make_user,
+            recipe.limits,
+            recipe.rewards,
+            min(settings.max_episode_tokens, positions_of(source) or settings.max_episode_tokens),
+            settings.thoughts,
+            settings.truncated == "masked",
+        )
+        arguments = training_arguments(recipe)
+        with unsharded():
+            model = with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe)
+            trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
+        with Watchdog(trainer.phases, dict(recipe.deadlines)):
+            return fit(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
+
+
+def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
+    """transformers' arguments: each of its steps is one optimizer update on all of a rank's rollouts, made `iterations`
+    times.
+
+    Raises `InputError` if the rollouts do not divide evenly over processes, and for a process that sees several GPUs.
+    """
+    settings, processes = recipe.rlve, world_size()
+    total = settings.blueprints_per_update * settings.group
+    if total % processes:
+        raise InputError(
+            f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
+            f"over {processes} processes",
+            "rlve.blueprints_per_update",
+            "change it, rlve.group or the number of processes",
+        )
+    shared = common_arguments(recipe, settings) | {
+        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
+        "logging_steps": settings.log_steps * settings.iterations,
+        "logging_first_step": settings.iterations == 1,  # else a line would have half an update
+    }
+    steps = settings.updates * settings.iterations
+    arguments = TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
+    if arguments.n_gpu > 1:  # transformers would copy the model to each of them for every pass
+        remedy = "start a process for each (`accelerate launch --num_processes`), or show it one (CUDA_VISIBLE_DEVICES)"
+        raise InputError(f"one process sees {arguments.n_gpu} GPUs", "processes", remedy)
+    return arguments
+
+
+class StateOf(TrainerCallback, ExportableState):
+    """Stores a part of the run in `trainer_state.json`, which is written last and is read by every rank."""
+
+    def __init__(self, part: Curriculum | Sentinel) -> None:
+        self.part = part
+
+    def state(self) -> dict[str, Any]:
+        """The part's state, for the checkpoint."""
+        return {"args": {}, "attributes": self.part.state()}
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Restore the part of a resumed run."""
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self.part.load(saved["attributes"])
+
+
+class CurriculumState(StateOf):
+    """The curriculum's. Checkpoints keep it under the name of this class."""
+
+
+class SentinelState(StateOf):
+    """The sentinel's, in the same way."""
+
+
+class RLVETrainer(ParallelTrainer):
+    """Trains a policy on its own episodes, with the credit of their steps."""
+
+    def __init__(
+        self,
+        recipe: RLVERecipe,
+        player: Player,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        arguments: TrainingArguments,
+    ) -> None:
+        self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
+        self.batch: Batch | None = None
+        self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
+        self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
+        self.reference = Reference(recipe, model)
+        set_seed(recipe.seed)  # adapters begin at random
+        super().__init__(adapted(model, recipe, tokenizer), arguments, processing_class=tokenizer)
+        self._supply()
+        add_head(self.model, recipe.rlve, "entropy")  # after the sampler has made its copy, whose head is its own
+        self.reference.place(self.accelerator)
+        self.updates = packed_updates(self, recipe)
+        self.teacher = teacher_of(recipe, tokenizer, self.updates)
+
+    def _supply(self) -> None:
+        """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
+        recipe, state = self.recipe, self.accelerator
+        self.phases = Phases(
+            recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting, ranks=state.num_processes
+        )
+        ranks = RankContext(state.process_index, state.num_processes, self._gather)
+        curriculum = Curriculum(
+            recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
+        )
+        blueprint = blueprint_of(recipe.blueprints.recipe, recipe.user.behaviours)
+        verified = verified_in(recipe.rlve.curriculum.prefix, recipe.blueprints, blueprint)
+        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
+        self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.steps)
+        self.player.engine.attach(self, self.phases)
+        self.evaluation = Evaluation(recipe, self.player, ranks)
+        self.add_callback(CurriculumState(curriculum))
+        self.add_callback(SentinelState(self.sentinel))
+        self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
+
+    @property
+    def rollouts(self) -> list[Rollout]:
+        """This rank's rollouts of the update in training."""
+        return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
+
+    def get_train_dataloader(self) -> DataLoader:
+        """The numbers of all steps, the same on every rank: what is trained on is played."""
+        return DataLoader(range(self.steps), collate_fn=list)
+
+    def training_step(self, model: Module, inputs: list[int], num_items_in_batch: Any = None) -> torch.Tensor:
+        """The gradients of one optimizer step; transformers makes the step. Rollouts are trained on `iterations` times."""
+        (step,), settings, ranks, lora = inputs, self.recipe.rlve, self.accelerator, self.recipe.model.lora
+        model.train()
+        if self.batch is None or step % settings.iterations == 0:
+            self.batch = self.play(step)  # episodes of all ranks, with the credit of their steps
+            tokens = sampled_tokens(self.batch.mine())
+            global_tokens = self._count(tokens)
+            old_logps, reference_logps = self._score(tokens)
+            tokens = self._distilled(tokens, old_logps)
+            self.objective = RolloutObjective(
+                tokens,
+                settings,
+                step,
+                global_tokens,
+                ranks.num_processes,
+                ranks.device,
+                old_logps,
+                reference_logps,
+                dropout=lora is not None and lora.dropout > 0,
+            )
+            self._report(self.batch)
+        loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self.check_loss)  # by passes
+        self._record(self.objective.metrics(ranks.reduce(sums).tolist()))
+        return loss
+
+    def play(self, update: int) -> Batch:
+        """Play the blueprints that the curriculum chose, with the weights of the update."""
+        phases, engine = self.phases, self.player.engine
+        phases.update = update
+
+        def sync() -> None:
+            with phases.phase("sync"):
+                engine.sync(update)
+            self.evaluate_policy()
+            torch.manual_seed(hash_seed(self.recipe.seed, update, self.accelerator.process_index))
+
+        with phases.phase("rollout", "idle" if self.prefetcher.k else "rollout"), engine.awake():
+            batch = self.prefetcher.take(update, sync)
+        seconds = self.player.waiting.take()
+        for share in ("user", "world", "reward") if not self.prefetcher.k else ():
+            phases.move("rollout", share, seconds[share])
+        phases.training(update)
+        return batch
+
+    def _count(self, tokens: SampledTokens) -> int:
+        """The number of sampled tokens of all ranks."""
+        sampled = sum(tokens.lengths)
+        read = sum(rollout.ledger.prompt_length for rollout in self.rollouts)
+        counts = torch.tensor([sampled, read], device=self.accelerator.device)
+        global_tokens, prompts = map(int, self.accelerator.reduce(counts).tolist())
+        self.state.num_input_tokens_seen += global_tokens + prompts  # transformers keeps it in checkpoints
+        self._metrics["num_tokens"] = [self.state.num_input_tokens_seen]
+        return global_tokens
+
+    def _score(self, tokens: SampledTokens) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """The log-probabilities of the sampled tokens, of shape (tokens,), before the first of several steps on them (None
+        if there is one), and by the model that training starts from (None without a KL term).
+        """
+        settings, old_logps, reference_logps = self.recipe.rlve, None, None
+        if settings.iterations > 1:
+            old_logps = self.updates.scores(self.model, tokens.sequences)
+        if settings.kl:
+            with self.reference.instead_of(self.model, self.accelerator) as reference:
+                reference_logps = self.updates.scores(reference, tokens.sequences)
+        return old_logps, reference_logps
+
+    def _distilled(self, tokens: SampledTokens, old_logps: torch.Tensor | None) -> SampledTokens:
+        """The tokens with advantages of the teacher, if there is one. All ranks call it together.
+
+        `old_logps` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
+        """
+        settings = self.recipe.rlve
+        if self.teacher is None or settings.distill is None:
+            return tokens
+        valid = [rollout.trajectory.outcome.counts for rollout in self.rollouts]
+        teacher_logps = self.teacher.logps(tokens.sequences)
+        if settings.exact:
+            logps = tokens.logps
+        else:
+            found = self.updates.scores(self.model, tokens.sequences) if old_logps is None else old_logps
+            logps = found.cpu().numpy()
+        tokens, sums = distilled(tokens, valid, teacher_logps, logps, settings.distill)
+        gap, taught = self.accelerator.reduce(torch.tensor(sums, device=self.accelerator.device).float()).tolist()
+        self._add_metrics({"distill/kl": -gap / max(1.0, taught)})
+        return tokens
+
+    def _evaluate_last(self) -> None:
+        """Evaluate the final weights, if an evaluation is due."""
+        if self.evaluation.due(self.batches):
+            self.player.engine.sync(self.state.global_step)
+            with self.player.engine.awake():
+                self.evaluate_policy()
+
+    @property
+    def batches(self) -> int:
+        """The number of batches of rollouts that were trained on: the recipe's updates."""
+        return int(self.state.global_step) // self.recipe.rlve.iterations
+
+    def evaluate_policy(self) -> None:
+        """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
+        if not self.evaluation.due(self.batches):
+            return
+        torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
+        with self.phases.phase("rollout"):
+            metrics = self.evaluation.play(self.prefetcher.run)
+        super().log(dict(metrics))  # at once: a mean over several policies would be none of them
+        with self.phases.phase("train"):
+            self.evaluation.keep(self.batches, metrics, self.save_model)
+        self.player.waiting.take()
+
+    def _gather(self, rows: list[Any]) -> list[Any]:
+        with self.phases.phase("collective", "idle", waits=True):
+            return list(gather_object(rows))
+
+    def _record(self, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of an optimizer update, and keep what the sentinel watches."""
+        self.sentinel.update_metrics = {
+            "sentinel/logp_gap": metrics["sentinel/logp_gap"],
+            "sentinel/entropy": metrics["entropy"],
+        }
+        self._add_metrics({**metrics, **self.updates.take()})
+
+    def _report(self, batch: Batch) -> None:
+        """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
+        group, rows = self.recipe.rlve.group, batch.rows
+        played = [row["played"] for row in rows]
+        returns = [sum(p.rewards) for p in played]
+        compared = [one for each in in_groups(played, group) for one in valid(each)]
+        signal = UpdateSignal(batch.advantages, [row["trained"] for row in rows], returns, compared, group)
+        parts = part_metrics(rows, self.recipe.blueprints.recipe)
+        metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.metrics
+        self._add_metrics(metrics | self.player.metrics())
+        self.sentinel.watch(metrics)
+
+    def _add_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Keep metrics for the next log, which has their means."""
+        for name, value in metrics.items():
+            self._metrics[name].append(value)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""
+        if "train_runtime" in logs:  # the end of training, while the reporters are still open
+            self._evaluate_last()
+        if "loss" in logs:
+            logs |= self.phases.take()
+        known = {name: [value for value in values if not math.isnan(value)] for name, values in self._metrics.items()}
+        logs |= {name: fmean(values) for name, values in known.items() if values}
+        self._metrics.clear()
+        super().log(logs, start_time)
+        if self.accelerator.is_main_process and self.rollouts and "reward" in logs:
+            folder = self.recipe.out / "rollouts"
+            folder.mkdir(parents=True, exist_ok=True)
+            trajectories = [rollout.trajectory for rollout in self.rollouts]
+            rows = uniform_rows(lambda: map(to_row, trajectories))
+            write_rows(folder / f"update_{self.batches:06d}.jsonl", rows)
+            log_transcripts(self.recipe, trajectories, self.state.global_step)

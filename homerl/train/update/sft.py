@@ -1,0 +1,147 @@
+"""Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
+
+Invariants: what has a loss is said in `dialogues.py`. A killed run resumes from its last checkpoint and ends as an
+uninterrupted one does. Difference from eq. 5: the policy does not see the goals Φ, since these would leak the answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import Module
+from torch.utils.data import DataLoader
+from trl import SFTConfig, SFTTrainer
+
+from homerl.envs.core.documents import InputError
+from homerl.train.adapted import peft_config
+from homerl.train.common import (
+    common_arguments,
+    fit,
+    load_policy,
+    load_tokenizer,
+    packed_updates,
+    prepare_scratch,
+    with_kernels,
+)
+from homerl.train.data.dialogues import data_file, load_dialogues, prompts_in, refuse_unfit, tokenized
+from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, homes_of
+from homerl.train.devices.parallel import ParallelTrainer
+from homerl.train.recipe import SFTRecipe
+from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
+from homerl.train.rows.rows import IGNORE_INDEX, Scores, TokenSequence
+from homerl.train.watch.phases import TRAIN, Phases
+from homerl.train.watch.watchdog import Watchdog
+from homerl.train.workarounds.whole_at_first import unsharded
+
+
+def train_sft(recipe: SFTRecipe) -> Path:
+    """Train as the recipe says; return the folder of the final model. Raises `InputError` for data that is too long."""
+    refuse_untrainable(recipe)
+    out, settings = recipe.out, recipe.sft
+    if settings.dialogues_per_update % world_size():
+        raise InputError(
+            f"{settings.dialogues_per_update} dialogues do not divide over {world_size()} processes",
+            where="sft.dialogues_per_update",
+            remedy="change it, or the number of processes",
+        )
+    rows = load_dialogues(recipe.data)
+    source = prepare_scratch(recipe, rows)
+    tokenizer = load_tokenizer(source, named=recipe.model.named)
+    arguments = SFTConfig(
+        **common_arguments(recipe, settings),
+        per_device_train_batch_size=settings.dialogues_per_update // world_size(),
+        num_train_epochs=settings.epochs,
+        max_steps=settings.max_steps,
+        packing=False,  # an update's passes are packed, not the data
+        dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
+    )
+    dialogues = tokenized(rows, tokenizer, settings.loss_on, recipe.data)  # after the arguments, which let ranks meet
+    refuse_unfit(dialogues, settings.max_length, str(data_file(recipe.data)))
+    together = settings.dialogues_per_prompt
+    homes = homes_of(prompts_in(rows)) if together > 1 else ()
+    lengths, each = list(dialogues["length"]), settings.dialogues_per_update
+    with unsharded():
+        trainer = PackedSFTTrainer(
+            recipe,
+            RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
+            model=with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe),
+            args=arguments,
+            train_dataset=dialogues.with_format("numpy"),
+            processing_class=tokenizer,
+            peft_config=peft_config(recipe.model),
+        )
+    trainer.muon = settings.muon
+    with Watchdog(trainer.phases, dict(recipe.deadlines)):
+        return fit(trainer, tokenizer, out, settings.seconds)
+
+
+class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
+    """An SFTTrainer whose update is packed passes over whole dialogues.
+
+    It reports each rank's phase: `train` while it fetches data, `step` while ranks wait for each other. So the watchdog can
+    name the rank that the others wait for.
+    """
+
+    def __init__(self, recipe: SFTRecipe, rank_batches: RankBatches, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rank_batches = rank_batches
+        self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
+        self.updates = packed_updates(self, recipe)
+        self.seen: list[torch.Tensor] = []
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """Fetch data in the phase `train`."""
+        self.phases.training(self.state.global_step)
+        return super().get_batch_samples(*args, **kwargs)
+
+    def get_train_dataloader(self) -> DataLoader:
+        """This rank's dialogues of each update, as lists. accelerate would fill up the last update with dialogues that were
+        learnt, and forgets the epoch of a resumed run.
+        """
+        updates = RankBatchSampler(self.rank_batches, self.accelerator.process_index, lambda: self.state.global_step)
+        return DataLoader(self.train_dataset, batch_sampler=updates, collate_fn=list)
+
+    def training_step(self, model: Module, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
+        """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
+        with self.phases.phase("step", TRAIN, waits=True):
+            sequences = [token_sequence(dialogue) for dialogue in inputs]
+            tokens, targets = self._over_ranks(
+                [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
+            )
+            weight = self.accelerator.num_processes / max(1, targets)
+
+            def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+                assert scored.entropy is not None and scored.top is not None, "TRL's head of SFT gives them"
+                return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
+
+            loss, sums = self.updates.train(model, sequences, objective, self.check_loss)
+        self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
+        self.seen.append(sums * weight)
+        return loss
+
+    def _over_ranks(self, counts: list[int]) -> list[int]:
+        """The counts, added up over all ranks. One rank alone does not wait for its GPU, which may still be at work."""
+        if self.accelerator.num_processes == 1:
+            return counts
+        total = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
+        return [int(count) for count in total.tolist()]
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the seconds since the last log, and the means over the tokens of the updates since then."""
+        if "loss" in logs:
+            logs["time/seconds"] = self.phases.take()["time/seconds"]
+            entropy, right = self.accelerator.reduce(torch.stack(self.seen).mean(0), reduction="mean").tolist()
+            logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.state.num_input_tokens_seen}
+            logs |= self.updates.take()
+            self.seen.clear()
+        super().log(logs, start_time)
+
+
+def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
+    """The tokens of a dialogue up to the last that is learnt; those with a label, but the first, are its targets."""
+    targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORE_INDEX)
+    end = int(targets[-1]) + 1 if len(targets) else 0
+    return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])

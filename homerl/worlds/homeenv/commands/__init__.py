@@ -1,1 +1,0 @@
-"""The commands that HomeEnv adds to `homerl`: one file each (`homerl/terminal/commands.py`)."""

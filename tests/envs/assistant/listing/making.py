@@ -1,0 +1,49 @@
+"""Entities and listings for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homerl.envs.assistant.importing import Imported, import_home
+from homerl.envs.assistant.listing.forms import shipped_forms, supported
+from homerl.envs.assistant.listing.listing import CONFIG, SERVICES, STATES, Entity, Listing
+from tests.envs.assistant.listing.replay import listing
+
+
+def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> Entity:
+    """An entity with little to say."""
+    plain = {
+        "name": entity_id,
+        "aliases": (),
+        "area_id": None,
+        "device_id": None,
+        "labels": (),
+        "platform": None,
+        "category": None,
+        "hidden": False,
+        "exposed": True,
+        "services": (),
+    }
+    return Entity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))
+
+
+def recorded_entity(entity_id: str) -> Entity:
+    """An entity of the recorded home."""
+    return next(one for one in listing().entities if one.entity_id == entity_id)
+
+
+def home_of(rows: list[dict[str, Any]], unit: str = "°C") -> Imported:
+    """The home of these states, in which every service is offered that Home Assistant would offer."""
+    offered = {row["entity_id"]: supported(shipped_forms(), row["entity_id"], row["attributes"]) for row in rows}
+    sources = listing().sources
+    sources = sources | {
+        STATES: rows,
+        SERVICES: sources[SERVICES] | {name: offer for name, offer in offered.items() if name not in sources[SERVICES]},
+        CONFIG: sources[CONFIG] | {"unit_system": {"temperature": unit}},
+    }
+    return import_home(Listing(version="1", sources=sources), everything=True)
+
+
+def alone(entity: str, state: str, **attributes: Any) -> Imported:
+    """The home of one entity."""
+    return home_of([{"entity_id": entity, "state": state, "attributes": attributes}])

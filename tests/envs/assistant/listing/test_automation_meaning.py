@@ -1,0 +1,327 @@
+"""An automation means here what it means in Home Assistant, or it is left out with the reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from homerl.envs.assistant.importing import Imported, import_home
+from homerl.envs.assistant.listing.listing import AUTOMATIONS, SERVICES, STATES
+from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
+from homerl.envs.homeenv.sim.sandbox import Limits
+from homerl.envs.homeenv.sim.toolsets.smh import edit_automation
+from tests.envs.assistant.listing.replay import listing, naming
+
+NAME, LAMP = "automation.hall_light_at_the_door", "light.ceiling_lights"
+COLD, GUESTS, MODE = "sensor.outside_temperature", "input_boolean.guest_mode", "input_select.house_mode"
+OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
+MOTION = {"trigger": "state", "entity_id": GUESTS, "to": "on"}
+HUMIDITY = "input_number.target_humidity"
+MOVEMENT, ROBOT = "binary_sensor.movement_backyard", "vacuum.demo_vacuum_0_ground_floor"
+WET = {"trigger": "numeric_state", "entity_id": HUMIDITY}
+CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
+
+
+def imported(**text: Any) -> Imported:
+    home = listing() if "area_id" in str(text) else naming(listing(), (NAME, LAMP, text, MEANT))
+    told = {"triggers": [MOTION], "actions": [OFF]} | text
+    return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: told}}}), everything=True)
+
+
+def number(**bounds: Any) -> dict[str, Any]:
+    return {"trigger": "numeric_state", "entity_id": COLD, **bounds}
+
+
+def state(entity: str, to: Any, **more: Any) -> dict[str, Any]:
+    return {"trigger": "state", "entity_id": entity, "to": to, **more}
+
+
+def where(entity: str, *states: str) -> dict[str, Any]:
+    return {"condition": "state", "entity_id": entity, "state": [*states]}
+
+
+def device(domain: str, type: str, entity: str) -> dict[str, Any]:
+    return {"condition": "device", "device_id": "x", "domain": domain, "type": type, "entity_id": entity}
+
+
+# A text; what changes then, in this order; and after how many of these changes the lamp is off, None for never.
+MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] = {
+    "a bound is beyond itself": ({"triggers": [number(below=5)]}, [(COLD, "state", 5.0), (COLD, "state", 4.9)], 2),
+    "so is the other": ({"triggers": [number(above=20)]}, [(COLD, "state", 20.0), (COLD, "state", 20.1)], 2),
+    "both bounds hold": (
+        {"triggers": [number(above=0, below=5)]},
+        [(COLD, "state", 0.0), (COLD, "state", 5.0), (COLD, "state", 3.0)],
+        3,
+    ),
+    "a null bound says nothing": ({"triggers": [number(above=None, below=5)]}, [(COLD, "state", 4.0)], 1),
+    "a number of an attribute": (
+        {"triggers": [CLIMATE | {"above": 21}]},
+        [("climate.heatpump", "temperature", 21.0), ("climate.heatpump", "temperature", 22.0)],
+        2,
+    ),
+    "an unknown number": ({"triggers": [number(below=5)]}, [(COLD, "state", None)], None),
+    "a state from any other": ({"triggers": [state(MODE, ["Away"])]}, [(MODE, "state", "Away")], 1),
+    "null from says nothing": ({"triggers": [MOTION | {"from": None, "not_from": None}]}, [(GUESTS, "state", "on")], 1),
+    "one that is out of reach": ({"triggers": [state(GUESTS, "unavailable")]}, [(GUESTS, "state", "unavailable")], 1),
+    "a number that is out of reach": (
+        {"triggers": [state(COLD, "unavailable")]},
+        [(COLD, "state", None), (COLD, "available", False)],
+        2,
+    ),
+    "a date that is not known": ({"triggers": [state("date.date", "unknown")]}, [("date.date", "state", None)], 1),
+    "a date, or what stands for none": (
+        {"conditions": [where("date.date", "unavailable", "2026-12-24")]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "off"), ("date.date", "state", "2026-12-24"), (GUESTS, "state", "on")],
+        4,
+    ),
+    "a condition": (
+        {"conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "off"), (MODE, "state", "Away"), (GUESTS, "state", "on")],
+        4,
+    ),
+    "a condition that becomes true later": (
+        {"conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (GUESTS, "state", "off"), (GUESTS, "state", "on")],
+        4,
+    ),
+    "of a number too": (
+        {"triggers": [CLIMATE | {"above": 21}], "conditions": [where(MODE, "Away")]},
+        [("climate.heatpump", "temperature", 22.0), (MODE, "state", "Away"), ("climate.heatpump", "temperature", 23.0),
+         ("climate.heatpump", "temperature", 20.0), ("climate.heatpump", "temperature", 22.0)],
+        5,
+    ),
+    "a condition at the end of the time for which a trigger waits": (
+        {"triggers": [MOTION | {"for": 3}], "conditions": [where(MODE, "Away")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Home"), (MODE, "state", "Away")],
+        3,
+    ),
+    "one that holds no longer then": (
+        {"triggers": [MOTION | {"for": 2}], "conditions": [where(MODE, "Home")]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 20.0), (MODE, "state", "Home")],
+        None,
+    ),
+    "or in short": (
+        {"conditions": [{"or": [where(MODE, "Away"), where(MODE, "Home")]}]}, [(GUESTS, "state", "on")], 1,
+    ),
+    "not in short": ({"conditions": [{"not": [where(MODE, "Home")]}]}, [(GUESTS, "state", "on")], None),
+    "and in short": (
+        {"conditions": [{"and": [where(MODE, "Home"), where(MODE, "Away")], "alias": "x"}]},
+        [(GUESTS, "state", "on")],
+        None,
+    ),
+    "a legacy text": (
+        {"triggers": None, "trigger": {"platform": "state", "entity_id": GUESTS, "to": "on"}, "actions": None,
+         "action": {"service": "light.turn_off", "entity_id": LAMP}},
+        [(GUESTS, "state", "on")],
+        1,
+    ),
+    "a change from a state": ({"triggers": [MOTION | {"from": "unavailable"}]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], 3),
+    "a change from a state to any": ({"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "any change": ({"triggers": [{"trigger": "state", "entity_id": MODE}]}, [(MODE, "state", "Away")], 1),
+    "a change of an attribute": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump"}]},
+        [("climate.heatpump", "temperature", 22.0)], 1),
+    "which is none of the state": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump", "to": None}]},
+        [("climate.heatpump", "temperature", 22.0)], None),
+    "not from and not to": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE, "not_from": ["Home"], "not_to": "Night"}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Night"), (MODE, "state", "Home")], 3),
+    "several entities": ({"triggers": [MOTION | {"entity_id": ["switch.ac", GUESTS]}]}, [(GUESTS, "state", "on")], 1),
+    "a name of the trigger": (
+        {"triggers": [MOTION | {"id": "guests"}, state(MODE, "Away", id="mode")],
+         "actions": [{"choose": [{"conditions": [{"condition": "trigger", "id": "mode"}], "sequence": [OFF]}]}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "the number of a trigger": (
+        {"triggers": [MOTION, state(MODE, "Away")], "conditions": [{"condition": "trigger", "id": ["1", "7"]}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a bound of a helper": ({"triggers": [WET | {"entity_id": "counter.visitors", "above": HUMIDITY}]},
+        [(HUMIDITY, "state", 35.0), ("counter.visitors", "state", 35), ("counter.visitors", "state", 36)], 3),
+    "a number of a template": (
+        {"triggers": [number(below=5, value_template="{{ state.state | float - 10 }}")]}, [(COLD, "state", 14.0)], 1),
+    "a template": ({"triggers": [{"trigger": "template", "value_template":
+        "{% set wet = states('input_number.target_humidity') | float(20) > 70 %}"
+        "{{ wet and is_state('input_boolean.guest_mode', ['on', 'x']) }}"}]},
+        [(HUMIDITY, "state", 71.0), (GUESTS, "state", "on")], 2),
+    "templates of a condition": (
+        {"conditions": ["{{ trigger.to_state.state == 'on' and trigger.from_state is defined }}"],
+         "triggers": [MOTION | {"from": "off"}]}, [(GUESTS, "state", "on")], 1),
+    "a condition by time": ({"conditions": [{"condition": "time", "after": "23:00", "before": "22:59"}]},
+        [(GUESTS, "state", "on")], 1),
+    "which is not now": ({"conditions": [{"condition": "time", "before": "00:00:00", "after": "23:59:59"}]},
+        [(GUESTS, "state", "on")], None),
+    "any of several": (
+        {"conditions": [where(MODE, "on") | {"entity_id": [MODE, GUESTS], "match": "any"}]},
+        [(GUESTS, "state", "on")], 1),
+    "a device of the editor": (
+        {"triggers": [{"trigger": "device", "domain": "input_boolean", "type": "turned_on", "device_id": "x",
+                       "entity_id": GUESTS}],
+         "actions": [{"domain": "light", "type": "turn_off", "device_id": "x", "entity_id": LAMP}]},
+        [(GUESTS, "state", "on")], 1),
+    "what is outside changes nothing": (
+        {"actions": [{"action": "notify.phone", "data": {"message": "{{ x | random }}"}},
+                     {"event": "A", "event_data": {"b": "{{ c }}"}}, {"action": "mqtt.publish"}, OFF]},
+        [(GUESTS, "state", "on")], 1),
+    "a delay": ({"actions": [{"delay": {"seconds": 2}}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Home"), (MODE, "state", "Away")], 2),
+    "a delay of a template": ({"actions": [{"delay": {"seconds": "{{ states('counter.visitors') | int + 1 }}"}}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 1),
+    "an automation that begins anew": (
+        {"mode": "restart", "triggers": [MOTION, state(MODE, "Away")], "actions": [{"delay": 2}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 3.0)], 3),
+    "one that does not": (
+        {"triggers": [MOTION, state(MODE, "Away")], "actions": [{"delay": 2}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (COLD, "state", 3.0)], 2),
+    "a wait for a trigger": (
+        {"actions": [{"wait_for_trigger": [state(MODE, "Away")], "timeout": 9, "continue_on_timeout": False}, OFF]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a wait that is over": ({"actions": [{"wait_template": "{{ is_state('input_select.house_mode', 'Home') }}"}, OFF]},
+        [(GUESTS, "state", "on")], 1),
+    "if and else": ({"actions": [{"if": [where(MODE, "Away")], "then": [], "else": [OFF]}]}, [(GUESTS, "state", "on")], 1),
+    "a condition among the actions": ({"actions": [where(MODE, "Away"), OFF]}, [(GUESTS, "state", "on")], None),
+    "in a branch it ends the branch": (
+        {"actions": [{"if": [where(GUESTS, "on")], "then": [where(MODE, "Away")]}, OFF]}, [(GUESTS, "state", "on")], 1),
+    "an end": ({"actions": [{"stop": "enough"}, OFF]}, [(GUESTS, "state", "on")], None),
+    "repeats": (
+        {"actions": [{"repeat": {"count": 3, "sequence": [{"action": "light.toggle", "target": {"entity_id": LAMP}}]}}]},
+        [(GUESTS, "state", "on")], 1),
+    "variables": (
+        {"variables": {"lamp": LAMP, "wet": "{{ states('input_number.target_humidity') | float > 70 }}"},
+         "conditions": ["{{ wet }}"], "actions": [{"action": "light.turn_off", "target": {"entity_id": "{{ lamp }}"}}]},
+        [(GUESTS, "state", "on"), (HUMIDITY, "state", 71.0), (GUESTS, "state", "off"), (GUESTS, "state", "on")], 4),
+    "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "living_room"}}]},
+        [(GUESTS, "state", "on")], 1),
+    "a lock that is open": (
+        {"conditions": [device("lock", "is_open", "lock.openable_lock")]},
+        [("lock.openable_lock", "state", "open"), (GUESTS, "state", "on")], 2),
+    "a cover that is open": (
+        {"conditions": [device("cover", "is_open", "cover.hall_window")]}, [(GUESTS, "state", "on")], 1),
+    "a sensor that is open": (
+        {"conditions": [device("binary_sensor", "is_open", MOVEMENT)]},
+        [(MOVEMENT, "state", "on"), (GUESTS, "state", "on")], 2),
+    "an entity that is named twice is called once": (
+        {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "changes", "off"), MEANT.values(), ids=MEANT)
+def test_what_is_taken_acts_when_the_real_one_does(
+    text: dict[str, Any], changes: list[tuple[str, str, Any]], off: int | None
+) -> None:
+    made = imported(**text)
+    assert made.home.rules, [note for note in made.notes if note.part == "automation"]
+    home, when = made.home, None
+    for count, (entity, path, value) in enumerate(changes, 1):
+        home.set(home.plan.slot_of(entity, path), value)
+        home.advance(1)
+        if home.get(LAMP, "state") == "off":
+            when = count
+            break
+    assert when == off
+
+
+@pytest.mark.parametrize(
+    ("services", "state", "off"),
+    [([], "docked", False), (["start"], "cleaning", True), (["start", "return_to_base"], "returning", True)],
+)
+def test_a_robot_cleans_until_it_is_home(services: list[str], state: str, off: bool) -> None:
+    home = imported(conditions=[device("vacuum", "is_cleaning", ROBOT)]).home
+    for service in services:
+        home.call(ROBOT, service)
+    assert home.get(ROBOT, "state") == state
+    home.set(home.plan.slot_of(GUESTS, "state"), "on")
+    home.advance(0)
+    assert (home.get(LAMP, "state") == "off") is off
+
+
+def test_what_an_automation_needs_besides_its_trigger_is_kept_in_files_told_and_left_by_an_edit() -> None:
+    home = imported(conditions=[where(MODE, "Away")]).home
+    (rule,) = home.rules
+    assert home_from_json(home_to_json(home)).rules == home.rules
+    assert rule.given is not None and rule.given in rule.describe()["only_if"] and rule.given in repr(rule)
+    edit_automation(home, {"id": NAME, "title": "Night"}, Limits())
+    (edited,) = home.rules
+    assert (edited.title, edited.when, edited.given) == ("Night", rule.when, rule.given)
+    edit_automation(home, {"id": NAME, "conditions": [rule.when]}, Limits())
+    assert home.rules[0].given is None and "given" not in repr(home.rules[0])
+
+
+LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
+    "a number as a text": ({"triggers": [state(COLD, "21")]}, "compared as a text"),
+    "no number as a text": ({"triggers": [state(COLD, "21.0")]}, "compared as a text"),
+    "a number as a text in a condition": ({"conditions": [where("input_number.target_humidity", "45.0")]}, "as a text"),
+    "a count as a text": ({"triggers": [state("counter.visitors", "3")]}, "compared as a text"),
+    "the time of a press": ({"triggers": [state("button.push", "2026-01-01T00:00:00+00:00")]}, "compared as a text"),
+    "a state that is no text": ({"triggers": [state(MODE, 5)]}, "no text"),
+    "a text as a number": ({"triggers": [number(below=5) | {"entity_id": "sensor.thermostat"}]}, "no such number"),
+    "an attribute that is a text": ({"triggers": [CLIMATE | {"attribute": "hvac_action", "above": 1}]}, "no such number"),
+    "an attribute that is not there": ({"triggers": [CLIMATE | {"attribute": "battery", "above": 1}]}, "battery"),
+    "an attribute called like the state": ({"triggers": [number(below=5, attribute="state")]}, "does not show"),
+    "a duration as a number": (
+        {"triggers": [number(below=5, attribute="duration") | {"entity_id": "timer.pizza"}]},
+        "no such number",
+    ),
+    "a place of a person": ({"triggers": [state("person.anna", "not_home")]}, "place"),
+    "a password": ({"triggers": [state("text.password", "Hello world")]}, "password"),
+    "a template": ({"triggers": [number(below=5, value_template="{{ state.name }}")]}, "a template"),
+    "a device trigger": ({"triggers": [{"trigger": "device", "domain": "x", "type": "y", "entity_id": LAMP}]}, "'y'"),
+    "the sun": ({"triggers": [{"trigger": "sun", "event": "sunset", "offset": "soon"}]}, "'soon'"),
+    "the time of a helper": ({"triggers": [{"trigger": "time", "at": "sensor.outside_temperature"}]}, "no time of day"),
+    "no time": ({"triggers": [{"trigger": "time", "at": "25:00"}]}, "no time of day"),
+    "an entity in two places": ({"actions": [OFF | {"data": {"entity_id": "light.bed_light"}}]}, "in several places"),
+    "all entities": ({"actions": [{"action": "light.turn_off", "target": {"entity_id": "all"}}]}, "no device"),
+    "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "barn"}}]}, "'area_id'"),
+    "one that switches itself off": (
+        {"actions": [{"action": "homeassistant.turn_off", "target": {"entity_id": [NAME, LAMP]}}]},
+        "itself",
+    ),
+    "what was before": (
+        {
+            "variables": {"was": "{{ states('input_select.house_mode') }}"},
+            "actions": [{"delay": 1}, {"if": "{{ was == 'Home' }}", "then": [OFF]}],
+        },
+        "before something was changed",
+    ),
+    "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
+    "a wait for a word": ({"actions": [{"delay": {"minutes": "{{ trigger.platform }}"}}, OFF]}, "a duration is"),
+    "an endless loop": ({"actions": [{"repeat": {"while": [where(MODE, "Home")], "sequence": [OFF]}}]}, "without a wait"),
+    "runs that queue": ({"mode": "queued", "actions": [{"delay": 1}, OFF]}, "queues"),
+    "an event of the home": ({"triggers": [{"trigger": "event", "event_type": "state_changed"}]}, "'event'"),
+    "a pause of a state": ({"triggers": [{"trigger": "state", "entity_id": GUESTS, "for": 5}]}, "'for'"),
+    "a blueprint": ({"use_blueprint": {"path": "a.yaml"}, "triggers": None, "actions": None}, "use_blueprint"),
+}
+
+
+def test_what_cannot_mean_the_same_is_left_out_with_the_reason() -> None:
+    """In one home, whose import takes longest."""
+    home, basis = listing(), {"triggers": [MOTION], "actions": [OFF]}
+    names = {f"automation.{name.replace(' ', '_')}": text for name, (text, _) in LEFT_OUT.items()}
+    texts = {name: json.loads(json.dumps(basis | text).replace(NAME, name)) for name, text in names.items()}
+    made = import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}), everything=True)
+    told = [(note.entity, note.why) for note in made.notes if note.part == "automation" and note.entity in texts]
+    assert sorted(entity for entity, _ in told) == sorted(texts) and not made.home.rules
+    for entity, (name, (_, why)) in zip(texts, LEFT_OUT.items(), strict=True):
+        assert why in dict(told)[entity], name
+
+
+def test_an_automation_that_is_switched_off_acts_no_more() -> None:
+    """Also by a service that switches lamps beside it."""
+    other = "automation.other"
+    home = listing()
+    switch = {"action": "homeassistant.turn_off", "target": {"entity_id": [other, "light.bed_light"]}}
+    texts = {
+        NAME: {"triggers": [state(MODE, "Away")], "actions": [switch]},
+        other: {"triggers": [MOTION], "actions": [OFF]},
+    }
+    row = {"entity_id": other, "state": "on", "attributes": {}, "last_updated": "2026-01-01T00:00:00+00:00"}
+    sources = home.sources | {AUTOMATIONS: texts, STATES: [*home.sources[STATES], row]}
+    sources[SERVICES] = {**home.sources[SERVICES], other: ["automation.turn_off", "automation.turn_on"]}
+    made = import_home(home.model_copy(update={"sources": sources}), everything=True).home
+    made.call("light.bed_light", "turn_on")
+    for entity, value in ((MODE, "Away"), (GUESTS, "on")):
+        made.set(made.plan.slot_of(entity, "state"), value)
+        made.advance(1)
+    assert (made.get(LAMP, "state"), made.get("light.bed_light", "state"), made.get(other, "state")) == ("on", "off", "off")

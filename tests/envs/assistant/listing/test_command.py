@@ -1,0 +1,58 @@
+"""`homerl import-ha` as a person meets it, with the recorded Home Assistant behind its address."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from forked import homerl
+
+from tests.envs.assistant.listing.replay import TOKEN, Replay
+
+
+def test_a_home_is_brought_in_looked_at_and_brought_in_again(tmp_path: Path) -> None:
+    out, again = tmp_path / "home.json", tmp_path / "again.json"
+    with Replay() as server:
+        done = homerl("import-ha", server.url, "--out", str(out), "--save", str(tmp_path / "saved"), HA_TOKEN=TOKEN)
+    assert done.returncode == 0 and "104 devices" in done.stdout.replace("\n", " "), done.stderr
+    assert "not understood" in done.stdout
+    told = json.loads(out.with_suffix(".import.json").read_text("utf-8"))
+    assert any(note["part"] == "automation" and "administrator" in note["why"] for note in told["not_understood"])
+    for path in tmp_path.rglob("*.json"):
+        assert TOKEN not in path.read_text("utf-8")
+    assert homerl("import-ha", str(tmp_path / "saved"), "--out", str(again)).returncode == 0
+    assert again.read_bytes() == out.read_bytes()
+    assert homerl("check-home", str(out)).returncode == 0
+    page = tmp_path / "home.html"
+    assert homerl("view", "home", str(out), "--out", str(page)).returncode == 0 and "Ceiling Lights" in page.read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["/no/such/folder"], {}, "no folder"),
+        (["http://127.0.0.1:9"], {"HA_TOKEN": ""}, "HA_TOKEN"),
+        (["http://127.0.0.1:9"], {"HA_TOKEN": "x"}, "cannot be reached"),
+        (["http://127.0.0.1:9", "--token-env", "MINE"], {"HA_TOKEN": "x"}, "MINE"),
+    ],
+)
+def test_what_goes_wrong_is_one_message(
+    arguments: list[str], environment: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    done = homerl("import-ha", *arguments, "--out", str(tmp_path / "home.json"), **environment)
+    assert done.returncode == 2 and says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; import homerl.app.cli.app; print([m for m in ('websockets', 'torch', 'uvicorn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
+    assert "import-ha" in homerl("--help").stdout

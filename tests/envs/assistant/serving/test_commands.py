@@ -1,0 +1,96 @@
+"""`homerl serve-agent` as a person meets it: what is wrong is one message and code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from forked import homerl
+from scripted_server import ScriptedServer
+
+from tests.envs.assistant.listing.replay import TOKEN, Replay
+
+
+@pytest.mark.parametrize(
+    ("token", "reachable", "says"),
+    [("", True, "HA_TOKEN holds no token"), ("wrong", True, "refused the token"), (TOKEN, False, "cannot be reached")],
+)
+def test_a_home_assistant_that_cannot_be_asked_is_one_message(tmp_path, token, reachable, says):
+    with Replay() as home, socket.create_server(("127.0.0.1", 0)) as nobody:
+        url = home.url if reachable else f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        nobody.close()
+        command = ("serve-agent", "--model", "http://127.0.0.1:9/v1", "--ha", url, "--log", str(tmp_path / "agent.jsonl"))
+        done = homerl(*command, HA_TOKEN=token)
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("home") / "home.json"
+    assert homerl("make-home", "--out", str(path), "--devices", "3-3").returncode == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--ha", "homeassistant.local:8123"), "is no address of a Home Assistant"),
+        (("--ha", "REPLAY"), "refused the token"),
+        (("--port", "99999"), "65535"),
+        (("--first", "keywords"), "--first"),
+        (("--port", "TAKEN"), "in use"),
+        (("--host", "192.0.2.7", "--key-env", "HA_TOKEN"), "192.0.2.7, port"),
+        (("--log", "FOLDER"), "FOLDER"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_served(own, tmp_path, arguments, says):
+    with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
+        known = {"REPLAY": home.url, "TAKEN": str(taken.getsockname()[1]), "FOLDER": str(tmp_path)}
+        given = (known.get(argument, argument) for argument in arguments)
+        command = ("serve-agent", "--model", model.url, "--home", str(own), "--log", str(tmp_path / "agent.jsonl"))
+        done = homerl(*command, *given, HA_TOKEN="wrong")
+    assert done.returncode == 2 and known.get(says, says) in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr and "http://" not in done.stdout
+
+
+def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as nobody, socket.create_server(("127.0.0.1", 0)) as free:
+        gone, port = (one.getsockname()[1] for one in (nobody, free))
+    with ScriptedServer() as model:
+        command = ("serve-agent", "--model", model.url, "--home", str(own), "--port", str(port))
+        more = ("--ha", f"http://127.0.0.1:{gone}", "--log", str(tmp_path / "agent.jsonl"))
+        line = [sys.executable, "-m", "homerl", *command, *more]
+        with subprocess.Popen(line, env=os.environ | {"HA_TOKEN": TOKEN}, stdout=subprocess.PIPE, text=True) as served:
+            said = _until(served, "what it does")
+            models = _asked(f"http://127.0.0.1:{port}/v1/models")
+            served.terminate()
+    assert "cannot be reached" in said.replace("\n", " ") and models["data"]
+
+
+def _asked(url: str) -> dict:
+    """What an address answers; the server may need a moment to begin."""
+    for _ in range(100):
+        try:
+            with urlopen(url, timeout=5) as answer:
+                return json.load(answer)
+        except URLError:
+            time.sleep(0.1)
+    raise AssertionError(f"{url} does not answer")
+
+
+def _until(served: subprocess.Popen[str], words: str) -> str:
+    """What a process has said up to a line with these words."""
+    said = ""
+    for line in served.stdout:
+        said += line
+        if words in line:
+            break
+    return said

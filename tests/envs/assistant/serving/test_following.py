@@ -1,0 +1,312 @@
+"""The twin of a served home follows what is set up in Home Assistant: over a real websocket, in the recorded home."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from serving import OtherHome, Says, Served, call_of
+from written_home import Row, written_home
+
+from homerl.envs.assistant.commands.serve_agent import _homes, _matching
+from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.listing.following import EVENTS, essence, is_as_known, remembering
+from homerl.envs.assistant.listing.listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
+from homerl.envs.assistant.serving import real
+from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.guard import Guard
+from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.real import HomeAssistant
+from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import save_home
+from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
+
+LAMP, FAN, SWITCH, LOCK = "light.bed_light", "fan.ceiling_fan", "switch.ac", "lock.front_door"
+
+
+def exposing(of: Listing, *entities: str) -> Listing:
+    """The listing of a home with these entities and a few more, in which these are exposed."""
+    rows = [row for row in of.sources[STATES] if row["entity_id"] in (LAMP, FAN, SWITCH, LOCK)]
+    told = {EXPOSED: {"exposed_entities": {one: {"conversation": True} for one in entities}}, STATES: rows}
+    entries = {
+        name: {**entry, "options": {"conversation": {"should_expose": name in entities}}}
+        for name, entry in of.sources[ENTRIES].items()
+        if entry
+    }
+    return of.model_copy(update={"sources": of.sources | told | {ENTRIES: entries}})
+
+
+def changed(of: Listing, command: str, **fields: dict[str, Any]) -> Listing:
+    """The listing with other fields in rows of a command, by their id."""
+    keys = ("entity_id", "area_id")
+    rows = [{**row, **next((fields[row[key]] for key in keys if row.get(key) in fields), {})} for row in of.sources[command]]
+    return of.model_copy(update={"sources": of.sources | {command: rows}})
+
+
+@pytest.fixture
+def server() -> Iterator[Replay]:
+    with Replay(exposing(listing(), LAMP, SWITCH)) as home:
+        yield home
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch) -> None:
+    monkeypatch.setattr(real, "QUIET", 0.01)
+    monkeypatch.setattr(real, "AGAIN", 0.05)
+
+
+@asynccontextmanager
+async def followed(server: Replay) -> AsyncIterator[HomeAssistant]:
+    home = HomeAssistant(server.url, SecretStr(TOKEN), server.listing)
+    task = asyncio.create_task(home.follow())
+    try:
+        await until(lambda: len(server.heard) == len(EVENTS))
+        assert await home.renewed() is None, "it is as it was imported"
+        yield home
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def in_thread(work: Callable[[], object]) -> None:
+    await asyncio.to_thread(work)
+
+
+def asked(server: Replay) -> int:
+    return sum(one["type"] == "get_config" for one in server.seen)
+
+
+def test_a_new_entity_a_new_name_and_another_area_are_there_in_the_next_sentence(server):
+    async def talk() -> list[Any]:
+        async with followed(server) as home:
+            server.listing = exposing(listing(), LAMP, SWITCH, FAN)
+            server.fire("entity_registry_updated")
+            await until(home._doubt.is_set)
+            new = await home.renewed()
+            named = changed(server.listing, STATES, **{LAMP: {"attributes": {"friendly_name": "Nachttisch"}}})
+            server.listing = changed(named, AREAS, living_room={"name": "Wohnzimmer", "aliases": []})
+            server.fire("area_registry_updated")
+            await until(home._doubt.is_set)
+            other = await home.renewed()
+            before = asked(server)
+            nothing = await home.renewed()
+            return [new, other, nothing, asked(server) - before]
+
+    new, other, nothing, more = asyncio.run(talk())
+    assert {device.did for device in new.plan.devices} == {LAMP, SWITCH, FAN}
+    assert other.plan.by_did[LAMP].name == "Nachttisch" and other.plan.by_did[FAN].room.name == "Wohnzimmer"
+    assert nothing is None and more == 0, "without an event nothing is read"
+
+
+def test_a_restart_in_between_loses_nothing(server):
+    """What is changed while nobody listens is there afterwards, and what is still missing keeps its form."""
+
+    async def talk() -> list[Any]:
+        async with followed(server) as home:
+            await in_thread(server.stop)
+            starting = server.listing.sources[CONFIG] | {"state": "NOT_RUNNING"}
+            bare = exposing(listing(), LAMP, FAN)
+            states = [row for row in bare.sources[STATES] if row["entity_id"] not in (LAMP, FAN)]
+            server.listing = bare.model_copy(update={"sources": bare.sources | {CONFIG: starting, STATES: states}})
+            server.away = False
+            await until(lambda: server.heard)
+            early = await home.renewed()
+            server.listing = bare.model_copy(
+                update={
+                    "sources": bare.sources | {STATES: [one for one in bare.sources[STATES] if one["entity_id"] != LAMP]}
+                }
+            )
+            server.fire("homeassistant_started")
+            await until(home._doubt.is_set)
+            return [early, await home.renewed()]
+
+    early, late = asyncio.run(talk())
+    assert early is None, "while it starts, the home stays as it was"
+    assert {device.did for device in late.plan.devices} == {LAMP, FAN}
+    assert "turn_on" in late.plan.by_did[LAMP].spec.service_index and late.get(LAMP, "state") == "unavailable"
+
+
+def test_a_home_that_began_with_a_file_learns_from_the_history_too():
+    """A garage door that was open and closed, and never on its way, is at once where it is sent."""
+    home, door = listing(), "cover.garage_door"
+    past = {"history/history_during_period": {door: [{"s": "open"}, {"s": "closed"}]}}
+    with Replay(home.model_copy(update={"sources": home.sources | past})) as server:
+
+        async def begun() -> Home | None:
+            real_home = HomeAssistant(server.url, SecretStr(TOKEN))
+            real_home._doubt.set()
+            return await real_home.renewed()
+
+        twin = asyncio.run(begun())
+    assert twin is not None and twin.get(door, "state") == "closed"
+    twin.call(door, "open_cover")
+    assert twin.get(door, "state") == "open"
+
+
+def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
+    async def talk() -> Any:
+        async with followed(server) as home:
+            garbled = {EXPOSED: ["no", "list"]}
+            server.listing = server.listing.model_copy(update={"sources": server.listing.sources | garbled})
+            server.fire("entity_registry_updated")
+            await until(lambda: "stays as it was" in caplog.text)
+            return await home.renewed()
+
+    assert asyncio.run(talk()) is None
+
+
+def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("HA_TOKEN", TOKEN)
+    its, other = tmp_path / "its.json", tmp_path / "other.json"
+    save_home(import_home(server.listing).home, its)
+    save_home(make_home(0, HomeRecipe(devices=(3, 3))), other)
+    with pytest.raises(InputError, match=f"0 of its 3 devices are known to the Home Assistant at {server.url}") as refused:
+        _homes(other, server.url, "HA_TOKEN", "shadow")
+    assert "homerl import-ha" in str(refused.value)
+    twin, home = _homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
+    assert set(twin.plan.by_did) == {LAMP, SWITCH} and home.url == server.url
+    assert home.spoken == server.listing.sources[CONFIG]["language"]
+
+
+def test_a_state_of_another_form_is_a_doubt(server):
+    """A device that was out of reach when the home was imported is whole once it is there."""
+    lamp = next(row for row in server.listing.sources[STATES] if row["entity_id"] == LAMP)
+    known = changed(server.listing, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
+    assert not is_as_known(known, [lamp], frozenset({LAMP, SWITCH}))
+    assert is_as_known(server.listing, [lamp | {"state": "off"}], frozenset({LAMP, SWITCH}))
+    assert not is_as_known(server.listing, [lamp], frozenset({LAMP})), "another one is exposed"
+
+
+def test_what_comes_and_goes_is_no_other_home():
+    home = exposing(listing(), LAMP, SWITCH)
+    lamp = next(row for row in home.sources[STATES] if row["entity_id"] == LAMP)
+    dark = {"state": "off", "attributes": lamp["attributes"] | {"brightness": None}}
+    assert essence(changed(home, STATES, **{LAMP: dark})) == essence(home)
+    gone = changed(home, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
+    gone = gone.model_copy(update={"sources": gone.sources | {SERVICES: {**gone.sources[SERVICES], LAMP: []}}})
+    assert essence(gone) != essence(home) and essence(remembering(gone, home)) == essence(home)
+    assert import_home(remembering(gone, home)).home.plan.by_did[LAMP].spec.service_index
+
+
+def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
+    """A caretaker whose real home becomes another one after the first sentence."""
+    other = OtherHome(before.fork())
+    homes = [None, after]
+
+    async def renewed() -> Home | None:
+        home = homes.pop(0) if homes else None
+        other.home = home.fork() if home else other.home
+        return home
+
+    other.renewed = renewed  # type: ignore[method-assign]
+    agent, journal = Says(*messages), Journal(tmp_path / "agent.jsonl")
+    house = House("act", "smh", "en", settle=0.05)
+    return Served(Caretaker(before, lambda: agent, other, journal, house, "script"), other, journal)
+
+
+def at(tmp_path: Path, *rows: Row) -> Home:
+    folder = tmp_path / str(len([*tmp_path.iterdir()]))
+    folder.mkdir()
+    return written_home(folder, *rows)
+
+
+LIGHT, RELAY = Row("light.hall", "Hall Light"), Row("switch.relay", "Fan")
+
+
+def test_the_model_is_told_of_the_new_home_and_the_guard_knows_it(tmp_path):
+    before, after = (
+        at(tmp_path, LIGHT, RELAY),
+        at(tmp_path, LIGHT, Row("switch.relay", "Garage Door"), Row("lock.new", "Gate")),
+    )
+    press, unlock = call_of("switch.relay", "turn_on"), call_of("lock.new", "unlock")
+    served = moving(tmp_path, before, after, press, "Fanned.", press, "Open.", unlock, "Open.")
+    assert served.say("fan on") == "Fanned." and [one.did for one in served.real.made] == ["switch.relay"]
+    asked = served.say("garage door"), served.say("gate")
+    assert all("needs your consent" in one for one in asked) and len(served.real.made) == 1
+    heard = [str(one.messages[0]["content"]) for one in served.caretaker.agents().heard]
+    assert "Gate" not in heard[0] and "Gate" in heard[-1] and "Fan" not in heard[-1]
+
+
+def test_a_consent_is_asked_again_under_the_new_name_and_refused_where_it_is_gone(tmp_path):
+    door = Row("lock.door", "Front Door", state="locked")
+    renamed, gone = Row("lock.door", "Back Door", state="locked"), LIGHT
+    for after, says in (
+        (renamed, "The home has changed"),
+        (gone, "Front Door: unlock, because I found no device that fits"),
+    ):
+        served = moving(tmp_path, at(tmp_path, door), at(tmp_path, after), call_of("lock.door", "unlock"), "Open.")
+        assert "Front Door" in served.say("open")
+        assert says in served.say("yes") and not served.real.made
+
+
+def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_path):
+    group = Row("light.all", "All", members=("light.hall", "lock.door"))
+    away = Row("light.all", "All", state="unavailable")
+    guard = Guard().knowing(at(tmp_path, LIGHT, group))
+    assert "light.all" in guard.held and "light.all" in guard.knowing(at(tmp_path, LIGHT, away)).held
+    freed = guard.knowing(at(tmp_path, LIGHT, Row("light.all", "All", members=("light.hall",))))
+    assert "light.all" not in freed.held and "light.hall" not in freed.held
+
+
+@pytest.mark.parametrize("left", [(), (LAMP,)], ids=["everything", "one"])
+def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
+    """No event tells of an entity that is not registered: the next sentence but one knows it."""
+    home, shown = HomeAssistant(server.url, SecretStr(TOKEN), server.listing), server.listing
+    twin, house = import_home(server.listing).home, House("act", "assist", "en", settle=0.05)
+    caretaker = Caretaker(twin, lambda: Says("Hm."), home, Journal(tmp_path / "a.jsonl"), house, "script")
+
+    def heard() -> set[str]:
+        asyncio.run(caretaker.answer([{"role": "user", "content": "hello"}]))
+        return set(caretaker.home.plan.by_did)
+
+    assert heard() == {LAMP, SWITCH}
+    server.listing = exposing(listing(), *left)
+    assert heard() == set(left)
+    server.listing = shown
+    assert heard() == {LAMP, SWITCH}, "before its withdrawal was read"
+    server.listing = exposing(listing(), *left)
+    assert heard() == heard() == set(left)
+    asyncio.run(home._read())  # as whoever follows it does, and finds nothing new
+    server.listing = shown
+    heard()
+    assert heard() == {LAMP, SWITCH}
+
+
+def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("HA_TOKEN", TOKEN)
+    file = tmp_path / "home.json"
+    save_home(import_home(server.listing).home, file)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    twin, home = _homes(file, url, "HA_TOKEN", "confirm")
+    agent = Says(call_of(SWITCH, "turn_off"), "Off.")
+    matching = _matching("hassil", lambda: agent, lambda: home.spoken or "en")
+    house, journal = House("confirm", "smh", "en", settle=0.05), Journal(tmp_path / "a.jsonl")
+    served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
+    home._doubt.set()  # as whoever follows it finds
+    assert "Home Assistant did not do it" in served.say("aus") and matching().language == "en"
+    server.listing = speaking(server.listing, "de-CH")
+    home.url = server.url
+    assert served.say("aus bitte").endswith("Soll ich?") and matching().language == "de-CH"
+    server.listing = speaking(server.listing, "xx")
+    home._doubt.set()
+    served.say("nein")
+    assert matching() is agent, "the matcher has no sentences in it"
+
+
+def speaking(of: Listing, language: str) -> Listing:
+    return of.model_copy(update={"sources": of.sources | {CONFIG: of.sources[CONFIG] | {"language": language}}})

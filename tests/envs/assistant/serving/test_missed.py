@@ -1,0 +1,366 @@
+"""What was not done is said, whatever the model says of it. The model answers over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from scripted_server import MODEL, ScriptedServer
+from serving import OtherHome, Served
+from written_home import Row, written_home
+
+from homerl.envs.assistant.serving.care import Mode
+from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.guard import Guard
+from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.page import journal_page
+from homerl.envs.assistant.serving.words import Words, joined
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.audit import RULES
+from homerl.models.endpoint.agent import LLMAgent
+from homerl.models.endpoint.endpoint import Endpoint
+
+ON, OFF, MOVE = "intent__HassTurnOn", "intent__HassTurnOff", "intent__HassSetPosition"
+MODES = get_args(Mode)
+Message = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return written_home(
+        tmp_path_factory.mktemp("flat"),
+        Row("light.kitchen", "Kitchen Light", state="off"),
+        Row("light.hall", "Hall Light", state="off"),
+        Row("lock.front_door", "Front Door", state="locked"),
+        Row("light.attic", "Attic Light", area="up", state="unavailable"),
+        Row("light.desk", "Desk Lamp", area="up", state="off"),
+        Row("cover.blind", "Blind", state="closed", device_class="blind", closed=True),
+        areas={"up": "Upstairs"},
+    )
+
+
+Talk = Callable[..., Served]
+
+
+@pytest.fixture
+def talk(flat: Home, tmp_path: Path, monkeypatch) -> Iterator[Talk]:
+    """A caretaker whose model, at a server, says these messages in turn, and then the last one again."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    servers: list[ScriptedServer] = []
+
+    def made(mode: str, *messages: Message | str, toolset: str = "assist", language: str = "en", steps: int = 8) -> Served:
+        waiting = [{"content": one} if isinstance(one, str) else one for one in messages]
+        server = ScriptedServer(answer=lambda request: waiting.pop(0) if len(waiting) > 1 else waiting[0])
+        servers.append(server.__enter__() or server)
+        journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(flat.fork())
+        house = House(mode, toolset, language, guard=Guard(frozenset()), settle=0.05, steps=steps)  # type: ignore[arg-type]
+        agents = lambda: LLMAgent(Endpoint([server.url], MODEL))  # noqa: E731
+        return Served(Caretaker(flat, agents, real, journal, house, "llm"), real, journal)
+
+    yield made
+    for server in servers:
+        server.die()
+
+
+def calls(*called: tuple[str, Any]) -> Message:
+    """A message with tool calls; arguments that are a text are sent as they are."""
+    written = [(name, given if isinstance(given, str) else json.dumps(given)) for name, given in called]
+    return {"tool_calls": [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in written]}
+
+
+def control(did: str, locator: str, **arguments: Any) -> tuple[str, Any]:
+    return "control_device", {"did": did, "locator": locator, "arguments": arguments}
+
+
+KITCHEN, SAUNA = (ON, {"name": "Kitchen Light"}), (ON, {"name": "Sauna"})
+DONE = "Done, it is on."
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("call", "said", "told"),
+    [
+        (SAUNA, "turn on the sauna", "Sauna: turn on, because I found no device that fits"),
+        ((ON, '{"name":"Kitchen Light",}'), "kitchen light on", "turn on, because my own call could not be read"),
+        ((ON, '{"name":"Kitchen'), "kitchen light on", "turn on, because my own call could not be read"),
+        ((ON, "[]"), "kitchen light on", "turn on, because my own call could not be read"),
+        (
+            (ON, {"area": "Cellar", "domain": ["light"]}),
+            "light the cellar",
+            "Cellar light: turn on, because I found no such",
+        ),
+        ((ON, {"name": "light.sauna"}), "sauna on", "could not do this: turn on, because I found no device"),
+        ((ON, {"name": '{"a": 1}'}), "sauna on", "could not do this: turn on, because I found no device"),
+        (
+            (MOVE, {"name": "Blind", "position": 300}),
+            "open the blind",
+            "Blind: set position, because it does not take that value",
+        ),
+        ((ON, {"name": "Attic Light"}), "attic light", "Attic Light: turn on, because the device cannot be reached"),
+        (("HassTurnOn", {"name": "Kitchen Light"}), "light", "Kitchen Light: turn on, because I have no means for that"),
+        ((ON, {}), "on", "turn on, because I left out something"),
+    ],
+)
+def test_a_claim_that_nothing_bears_out_is_not_heard(talk, mode, call, said, told):
+    served = talk(mode, calls(call), DONE)
+    reply = served.say(said)
+    assert told in reply and "Done" not in reply and not served.real.made
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "refused" and not entry.calls and not set("{}[]_") & set(reply)
+    assert "could not" in journal_page([entry])
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (control("light.sauna", "turn_on"), "turn on, because I found no device that fits"),
+        (control("light.kitchen", "light.explode"), "Kitchen Light: explode, because the device cannot do that"),
+        (control("light.kitchen", "turn_on", flash="never"), "Kitchen Light: turn on, because I gave it something"),
+        (("control_device", {"did": "light.kitchen"}), "I could not do this: I left out something that it needs"),
+        (("query_device", {"what": "status", "did": "light.sauna"}), "I could not do this: I found no device that fits"),
+        (("control_device", "nonsense"), "I could not do this: my own call could not be read"),
+        (("open_sesame", {}), "open sesame, because I have no means for that"),
+    ],
+)
+def test_calls_of_other_tools_are_told_too(talk, call, told):
+    served = talk("act", calls(call), DONE, toolset="smh")
+    assert told in served.say("light please")
+
+
+@pytest.mark.parametrize(
+    ("toolset", "text", "told"),
+    [
+        (
+            "homeflow",
+            '<tool_call>{"name": "pyexec", "arguments": {"code": "1/0"}}</tool_call>',
+            "my own program for it failed",
+        ),
+        ("homeflow", '<tool_call>{"name": "pyexec", "argum', "my own call could not be read"),
+        ("homeflow", '<tool_call>{"name": "pyexec", "arguments": {"code": "device("}}</tool_call>', "could not be read"),
+        ("direct", '{"mode": "execute", "response": "Done.", "actions": [', "my own call could not be read"),
+        ("direct", "Done, it is on.", "my own call could not be read"),
+    ],
+)
+def test_an_answer_that_was_cut_or_failed_is_told(talk, toolset, text, told):
+    served = talk("act", text, DONE, toolset=toolset, steps=2)
+    reply = served.say("light please")
+    assert told in reply and "Done" not in reply
+
+
+def test_what_came_after_a_refused_action_is_told(talk):
+    actions = [
+        control("light.kitchen", "turn_on")[1],
+        control("lock.front_door", "fly")[1],
+        control("light.hall", "turn_on")[1],
+    ]
+    answer = json.dumps({"mode": "execute", "response": "All done.", "actions": actions})
+    served = talk("act", answer, toolset="direct", steps=1)
+    reply = served.say("everything please")
+    assert reply == (
+        "I did only this: Kitchen Light: turn on. I could not do this: Front Door: fly, because the device cannot do that; "
+        "Hall Light: turn on, because I left it out after that."
+    )
+    assert served.journal.entries()[-1].outcome == "partly" and len(served.real.made) == 1
+
+
+def test_one_of_two_is_told_in_each_mode(talk):
+    left = "I could not do this: Sauna: turn on, because I found no device that fits."
+    acted = talk("act", calls(KITCHEN, SAUNA), "Done.")
+    assert acted.say("kitchen light and sauna on") == f"I did only this: Kitchen Light: turn on. {left}"
+    assert acted.journal.entries()[-1].outcome == "partly" and "acted in part" in journal_page(acted.journal.entries())
+    watched = talk("shadow", calls(KITCHEN, SAUNA), "Done.").say("kitchen light and sauna on")
+    assert watched.startswith("I only watch") and watched.endswith(left)
+    asking = talk("confirm", calls(KITCHEN, SAUNA), "Done.")
+    asked = asking.say("kitchen light and sauna on")
+    assert asked.startswith(left) and asked.endswith("Shall I do it?"), "Home Assistant listens on after a question alone"
+    assert asking.say("yes") == f"I did only this: Kitchen Light: turn on. {left}"
+    assert asking.journal.entries()[-1].outcome == "partly"
+
+
+def test_what_consent_comes_too_late_for_is_told(talk):
+    served = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "Done.")
+    served.say("both lights on")
+    hall = served.real.home.plan.slot_of("light.hall", "state")
+    served.real.home.set(hall, "unavailable")
+    reply = served.say("yes")
+    assert (
+        "Hall Light: turn on, because the device cannot be reached; Kitchen Light: turn on, because I left it out" in reply
+    )
+    assert not served.real.made and served.journal.entries()[-1].outcome == "refused"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "said"),
+    [
+        ((ON, {"name": "Kitchen Lamp"}), KITCHEN, "turn on the kitchen light"),
+        ((ON, '{"name":"Kitchen Light",}'), KITCHEN, "turn on the kitchen light"),
+        (("HassTurnOn", {"name": "Kitchen Light"}), KITCHEN, "turn on the kitchen light"),
+        ((ON, {"name": "the kitchen lights"}), KITCHEN, "turn on the kitchen lights"),
+        (("homeassistant__GetLiveContext", "{"), KITCHEN, "turn on the kitchen light"),
+        ((MOVE, {"name": "Blind", "position": 300}), (MOVE, {"name": "Blind", "position": 100}), "open the blind"),
+    ],
+)
+def test_what_was_put_right_is_not_told(talk, wrong, right, said):
+    served = talk("act", calls(wrong), calls(right), "There you are.")
+    assert served.say(said) == "There you are." and served.journal.entries()[-1].outcome == "done"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (control("kitchen", "turn_on"), control("light.kitchen", "turn_on")),
+        (control("light.kitchen", "light.on"), control("light.kitchen", "turn_on")),
+        (control("light.kitchen", "turn_on", flash="never"), control("light.kitchen", "turn_on")),
+        (("control_device", "{"), control("light.kitchen", "turn_on")),
+        (("query_device", {"did": "?"}), control("light.kitchen", "turn_on")),
+    ],
+)
+def test_what_was_put_right_with_other_tools_is_not_told(talk, wrong, right):
+    served = talk("act", calls(wrong), calls(right), "There you are.", toolset="smh")
+    assert served.say("light please") == "There you are."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "other", "toolset"),
+    [
+        (SAUNA, KITCHEN, "assist"),  # the next wish, and no second try
+        ((OFF, '{"name":'), KITCHEN, "assist"),
+        ((ON, {"name": "Attic Light"}), KITCHEN, "assist"),
+        (control("light.kitchen", "turn_on", flash="never"), control("light.hall", "turn_on"), "smh"),
+        (control("light.kitchen", "turn_on", flash="never"), control("light.kitchen", "turn_off"), "smh"),
+        (control("lock.cellar", "unlock"), control("light.kitchen", "turn_on"), "smh"),
+    ],
+)
+def test_another_call_puts_nothing_right(talk, wrong, other, toolset):
+    served = talk("act", calls(wrong), calls(other), "All done.", toolset=toolset)
+    reply = served.say("turn on the sauna and the kitchen light")
+    assert reply.startswith("I did only this: ") and "I could not do this: " in reply and "All" not in reply
+
+
+@pytest.mark.parametrize("words", ["I could not find a sauna.", "There is no such device. Which one do you mean?"])
+def test_an_admission_stands_alone(talk, words):
+    assert talk("act", calls(SAUNA), words).say("turn on the sauna") == words
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("Which of the two do you mean?", True),
+        ("I've turned it on. Which colour do you want?", False),
+        ("The sauna has been turned on, though I cannot see it.", False),
+        ("The sauna is on.", False),
+        ("The sauna is on without any errors.", False),
+        ("The sauna is on. I can't wait!", False),
+        ("The sauna is on, so it is not cold any more.", False),
+        ("", False),
+    ],
+)
+def test_a_question_may_follow_and_a_claim_may_not(talk, words, kept):
+    reply = talk("act", calls(SAUNA), words).say("turn on the sauna")
+    assert reply.startswith("I could not do this: Sauna: turn on") and reply.endswith(words) == (kept or not words)
+
+
+def test_an_admission_follows_what_was_done(talk):
+    words = "The kitchen light is on, but I could not find a sauna."
+    reply = talk("act", calls(KITCHEN, SAUNA), words).say("kitchen light and sauna")
+    assert reply.startswith("I did only this: Kitchen Light: turn on. I could not do this: Sauna") and reply.endswith(words)
+
+
+def test_those_of_a_room_that_were_left_out_are_told(talk):
+    reply = talk("act", calls((ON, {"area": "Upstairs", "domain": ["light"]})), "Done.").say("lights on upstairs")
+    left = "I could not do this: Attic Light: turn on, because the device cannot be reached."
+    assert reply == f"I did only this: Desk Lamp: turn on. {left}"
+
+
+def test_an_agent_that_is_stopped_says_so(talk):
+    served = talk("act", calls(KITCHEN), steps=3)
+    assert served.say("light").endswith("I was stopped before I had finished.")
+    assert served.journal.entries()[-1].outcome == "partly"
+    served = talk("act", calls(("homeassistant__GetLiveContext", {})), steps=3)
+    assert served.say("light") == "I was stopped before I had finished."
+
+
+def test_what_is_left_out_with_a_loop_is_told(talk):
+    served = talk("act", calls(*[KITCHEN] * 21, (ON, {"name": "Hall Light"})), "Done.")
+    reply = served.say("lights")
+    assert "21 times" in reply and "Hall Light: turn on, because I left it out" in reply and not served.real.made
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("language", "said", "words", "claims"),
+    [
+        ("en", "turn on the kitchen light", "Done, it is on.", True),
+        ("en", "can you turn on the kitchen light?", "I've turned on the Kitchen Light.", True),
+        ("en", "turn on the kitchen light", "It is already on.", False),
+        ("en", "turn on the kitchen light", "Which one?", False),
+        ("en", "turn on the kitchen light", "Which one do you want turned on?", False),
+        ("en", "turn on the kitchen light", "Done! Would you like me to dim it?", True),
+        ("en", "turn on the kitchen light", "I've turned it on. Which lamp is next?", True),
+        ("en", "turn on the kitchen light", "I cannot do that.", False),
+        ("en", "did you turn on the light?", "Yes, I've turned it on.", False),
+        ("en", "is it warm?", "It is 21 degrees.", False),
+        ("en", "can you check whether the door is locked?", "The door is now locked.", False),
+        ("en", "turn on all lamps", "Nothing has been turned on.", False),
+        ("zh", "帮我看看灯关了没有", "灯已经关了。", False),
+        ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", True),
+        ("zh", "打开厨房的灯", "好的，已经打开了。", True),
+        ("zh", "打开厨房的灯", "灯本来就开着。", False),
+        ("zh", "灯开着吗", "开着的。", False),
+    ],
+)
+def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, words, claims):
+    served = talk(mode, words, language=language)
+    idle = Words(language).say("idle")
+    assert served.say(said) == (joined(words, idle) if claims else words)
+    assert served.journal.entries()[-1].outcome == "said"
+
+
+def test_it_is_told_in_the_language_of_the_house(talk):
+    reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
+    assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
+    reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
+    assert reply == "我会这样做：Hall Light：state从off变为on；Kitchen Light：state从off变为on。要做吗？"
+
+
+def test_sentences_of_two_scripts_are_joined_as_each_is():
+    assert (
+        joined("Done.", "", "And?") == "Done. And?"
+        and joined("好了", "灯开了。", "（没有）", "门") == "好了 灯开了。（没有）门"
+    )
+
+
+def test_a_home_is_answered_in_its_own_language_as_far_as_there_are_words():
+    told = [Words(*languages).say("done") for languages in (("en", "de-CH"), ("en", "fr"), ("zh", "de"), ("en",))]
+    assert told == ["Erledigt.", "Done.", "好了。", "Done."]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_each_rule_has_words(language):
+    words = Words(language)
+    assert all(words.why(rule) != words.why("other") for rule in [*RULES, "error", "left_out"])
+    assert words.why("a rule of a plug-in") == words.why("other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<function=control_device><parameter=did>lock.front_door</parameter><parameter=code>4711",
+        "<tool_call>control_device<arg_key>code</arg_key>\n<arg_value>4711",
+        '<invoke name="control_device"><parameter name="code">4711',
+        "<start_function_call>call:control_device{code:<escape>4711<escape>",
+    ],
+)
+def test_no_code_of_a_call_that_was_cut_is_told(talk, text):
+    served = talk("act", text, "I tried 4711 and could not.", toolset="smh")
+    assert served.say("open") == "I tried *** and could not." and "4711" not in served.journal.path.read_text()
+
+
+def test_no_code_is_told(talk):
+    served = talk(
+        "act", calls(("control_device", {"did": "lock.front_door", "locator": "4711", "code": "4711"})), DONE, toolset="smh"
+    )
+    assert "4711" not in served.say("open") and "4711" not in served.journal.path.read_text()

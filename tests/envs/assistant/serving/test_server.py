@@ -1,0 +1,285 @@
+"""The endpoint over real HTTP, with the client that Home Assistant uses."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import openai
+import pytest
+from running import running as running_at
+from serving import Says, call_of, device_of
+
+from homerl.envs.assistant.serving.server import Endpoint, dialogue_of
+from homerl.envs.core.documents import InputError
+from homerl.host.web.address import Address
+from homerl.play.situation import Reply
+
+
+@pytest.fixture
+def running(serve, home) -> Iterator[tuple]:
+    lamp = device_of(home, "light")
+    home.call(lamp.did, "turn_off")
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.", "Anything else?", "Bye.")
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+        yield served, lamp, port
+
+
+def get(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.02)
+
+
+def client(port: int, key: str = "none") -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, max_retries=0)
+
+
+def post(port: int, body: bytes, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
+    connection.request("POST", "/v1/chat/completions", body, headers)
+    return connection.getresponse().status
+
+
+def test_a_chat_acts_whole_and_streamed(running):
+    served, lamp, port = running
+    asked = [{"role": "system", "content": "You are a voice assistant."}, {"role": "user", "content": "light please"}]
+    (model,) = client(port).models.list()
+    whole = client(port).chat.completions.create(model=model.id, messages=asked, tools=[TOOL])
+    assert whole.choices[0].message.content == "The lamp is on." and not whole.choices[0].message.tool_calls
+    assert served.real.home.get(lamp.did, "state") == "on"
+    asked += [{"role": "assistant", "content": "The lamp is on."}, {"role": "user", "content": "thanks"}]
+    chunks = list(client(port).chat.completions.create(model=model.id, messages=asked, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Anything else?"
+    assert chunks[0].choices[0].delta.role == "assistant" and chunks[-1].choices[0].finish_reason == "stop"
+
+
+TOOL = {"type": "function", "function": {"name": "HassTurnOn", "parameters": {"type": "object", "properties": {}}}}
+BODY = json.dumps({"messages": [{"role": "user", "content": "light please"}]}).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (BODY, {"Content-Type": "text/plain"}, 415),  # what a web page can send without being asked
+        (BODY, JSON | {"Host": "evil.example"}, 403),  # a name that an attacker lets point here
+        (BODY, JSON | {"Host": "localhost@evil.example"}, 403),
+        (BODY, JSON | {"Host": "éé.example".encode()}, 403),
+        (BODY, JSON | {"Host": "localhost, evil.example"}, 403),
+        (BODY, JSON | {"Host": ""}, 403),
+        (b"{", JSON, 400),
+        (b"[]", JSON, 400),
+        (b'{"messages": [{"role": "assistant", "content": "hi"}]}', JSON, 400),
+        (b'{"messages": "hi"}', JSON, 400),
+        (b" " * 300_000, JSON, 413),
+    ],
+)
+def test_what_is_refused_does_nothing(running, body, headers, status):
+    served, _, port = running
+    assert post(port, body, headers) == status
+    assert not served.real.made and not served.journal.entries()
+
+
+ODD = [
+    None, True, 5, -1, 0.5, 1e300, 10**30, float("nan"), "", "x", "\ud800", "<|im_end|>", "{{ x }}", [], [None], [5], [[]],
+    ["x"], {}, {"\ud800": 5}, [{"type": "text"}], [{"type": "text", "text": 5}], [{"type": "text", "text": "\ud800"}],
+]  # fmt: skip
+
+
+def test_no_request_however_odd_is_a_fault_of_the_server(serve, caplog):
+    served = serve("shadow")
+    served.caretaker.agents = lambda: Says("Hello.")
+    good = {"model": "x", "stream": False, "temperature": 1, "messages": [{"role": "user", "content": "hi"}]}
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+        for odd in ODD:
+            said = [
+                {"role": odd, "content": "hi"},
+                {"role": "user", "content": odd},
+                {"role": "user", "content": odd, "name": odd},
+            ]
+            bodies = [
+                good | {"messages": odd},
+                *(good | {"messages": [one]} for one in (odd, *said)),
+                good | {"stream": odd},
+            ]
+            for body in (*bodies, good | {"temperature": odd}, good | {"messages": [{}, *good["messages"]], "tools": odd}):
+                assert post(port, json.dumps(body).encode(), JSON) in (200, 400), body
+        assert post(port, json.dumps(good).encode(), JSON) == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_key_is_needed_outside_of_this_machine(serve):
+    with pytest.raises(InputError, match="--key-env"):
+        Address("0.0.0.0")
+    served = serve("act", "Hello.", "Hello.")
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret")).app()) as port:
+        with pytest.raises(openai.AuthenticationError):
+            client(port, "wrong").models.list()
+        assert client(port, "secret").models.list().data[0].id == "script"
+
+
+def test_a_request_without_a_host_is_refused(running):
+    _, _, port = running
+    with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
+        connection.sendall(b"GET /v1/models HTTP/1.0\r\n\r\n")
+        assert b" 403 " in connection.recv(4096)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8124", "127.0.0.1", "[::1]:8124", "127.0.0.2:8124"])
+def test_this_machine_is_let_in_by_any_of_its_names(serve, host):
+    with running_at(Endpoint(serve("act").caretaker, Address("127.0.0.2")).app()) as port:
+        assert get(port, "/v1/models", Host=host).status == 200
+        refusal = get(port, "/v1/models", Host="evil.example").read().decode()
+    assert "evil.example" in refusal and "127.0.0.2" in refusal and "--key-env" in refusal
+
+
+def test_a_browser_opens_the_page_with_the_key_as_password(serve):
+    served = serve("act")
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="a:key")).app()) as port:
+        asked = get(port, "/")
+        assert asked.status == 401 and asked.getheader("WWW-Authenticate", "").startswith("Basic ")
+        given = {"Authorization": "Basic " + base64.b64encode(b"anybody:a:key").decode()}
+        assert "Nobody has spoken" in get(port, "/", **given).read().decode()
+        assert get(port, "/", Authorization="Bearer a:key").status == 200
+        assert get(port, "/v1/models", **given).status == 401, "a browser sends it by itself"
+        for wrong in ("Basic " + base64.b64encode(b"anybody:no").decode(), "Basic a:key", "Basic /w==", "a:key"):
+            assert get(port, "/", Authorization=wrong).status == 401
+
+
+@pytest.mark.parametrize(("ingress", "page"), [("127.0.0.1", 200), ("172.30.32.2", 401)])
+def test_the_ingress_needs_no_key_for_the_page_alone_and_nobody_pretends_to_be_it(serve, ingress, page):
+    served = serve("act")
+    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret", ingress=ingress)).app()) as port:
+        pretended = {"X-Forwarded-For": "172.30.32.2", "X-Forwarded-Proto": "http"}
+        assert get(port, "/", **pretended).status == page
+        assert get(port, "/v1/models", **pretended).status == 401
+        assert get(port, "/health").read() == b"ok"
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "钥匙", "two words"])
+def test_a_key_that_no_header_carries_is_refused_at_the_start(key):
+    with pytest.raises(InputError, match="--key-env") as raised:
+        Address("0.0.0.0", key=key)
+    assert key not in str(raised.value)
+
+
+# Who waits for an answer
+
+
+class Slow:
+    """An agent that takes its time, and then switches a lamp on."""
+
+    name = "slow"
+
+    def __init__(self, did: str) -> None:
+        self.did, self.asked, self.free = did, threading.Event(), threading.Event()
+
+    async def propose(self, observation, n=1):
+        self.asked.set()
+        while not self.free.is_set():
+            await asyncio.sleep(0.01)
+        return [Reply(call_of(self.did, "turn_on"))]
+
+
+@pytest.fixture
+def slow(serve, home) -> Iterator[tuple]:
+    lamp = device_of(home, "light")
+    home.call(lamp.did, "turn_off")
+    served, agent = serve("act", steps=1), Slow(lamp.did)
+    served.caretaker.agents = lambda: agent
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+        yield served, agent, port
+
+
+def test_nothing_is_done_for_who_has_hung_up(slow):
+    """Neither by the exchange under way, nor by one that waits for its turn."""
+    served, agent, port = slow
+    waiting = [http.client.HTTPConnection("127.0.0.1", port, timeout=200) for _ in range(2)]
+    for connection in waiting:
+        connection.request("POST", "/v1/chat/completions", BODY, JSON)
+        assert agent.asked.wait(100)
+    for connection in waiting:
+        connection.close()
+    wait_for(lambda: len(served.journal.entries()) == 2)
+    agent.free.set()
+    assert post(port, BODY, JSON) == 200 and len(served.real.made) == 1, "the next is served"
+    assert [entry.outcome for entry in served.journal.entries()] == ["failed", "failed", "done"]
+    assert "hung up" in (served.journal.entries()[0].error or "")
+
+
+def test_what_takes_too_long_is_left_and_said(slow):
+    served, agent, port = slow
+    served.caretaker.house = replace(served.caretaker.house, patience=0.3)
+    asked = [{"role": "user", "content": "light please"}]
+    (choice,) = client(port).chat.completions.create(model="slow", messages=asked).choices
+    assert "too long" in choice.message.content and not served.real.made
+    agent.free.set()
+    assert served.journal.entries()[0].error == "it took too long"
+
+
+def test_a_long_dialogue_can_still_consent(serve, home):
+    lamp = device_of(home, "light")
+    home.call(lamp.did, "turn_off")
+    served = serve("confirm", *["I see."] * 25, call_of(lamp.did, "turn_on"), "On.")
+    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+        told: list[dict[str, str]] = []
+        for said in [f"sentence {number}" for number in range(25)] + ["light please", "yes"]:
+            told.append({"role": "user", "content": said})
+            (choice,) = client(port).chat.completions.create(model="script", messages=told).choices  # type: ignore[arg-type]
+            told.append({"role": "assistant", "content": choice.message.content or ""})
+    assert told[-1]["content"] == "Done." and served.real.home.get(lamp.did, "state") == "on"
+    longest = max((heard.messages for heard in served.caretaker.agents().heard), key=len)
+    assert len(longest) <= 42 and [one["role"] for one in longest[:2]] == ["system", "user"], "the agent reads the latest"
+
+
+def test_parts_of_a_message_are_joined_and_others_left_out():
+    told = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "light"}, {"type": "image_url"}, {"type": "text", "text": "on"}],
+        },
+        {"role": "tool", "content": "ok"},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "user", "content": "now"},
+    ]
+    assert [one["content"] for one in dialogue_of({"messages": told})] == ["light on", "now"]
+
+
+def test_the_page_is_served_and_escapes(running):
+    served, _, port = running
+    asked = [{"role": "user", "content": "<script>alert(1)</script>"}]
+    client(port).chat.completions.create(model="script", messages=asked)
+    with served.journal.path.open("a") as file:
+        file.write('{"said": "<script>"}\n')
+    page = get(port, "/").read().decode()
+    assert "&lt;script&gt;alert(1)" in page and "<script" not in page and "acted 1" in page
+    assert "Line 3 of the log is damaged" in page
+
+
+def test_a_log_that_is_gone_is_said_on_the_page(running):
+    served, _, port = running
+    served.journal.path.unlink()
+    answer = get(port, "/")
+    assert answer.status == 500 and "there is no such log" in answer.read().decode()
+
+
+def test_half_a_character_is_answered(running):
+    served, lamp, port = running
+    assert post(port, rb'{"messages": [{"role": "user", "content": "light \ud800"}]}', JSON) == 200
+    assert served.real.home.get(lamp.did, "state") == "on" and served.journal.entries()[0].said == "light \ufffd"

@@ -1,0 +1,166 @@
+"""What is spoken before the last word of an answer, over real HTTP from the model to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import openai
+import pytest
+from running import running
+from serving import Says, Served, call_of
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from homerl.envs.assistant.serving.server import Endpoint
+from homerl.envs.assistant.serving.speaking import Speaking
+from homerl.envs.homeenv.sim.home import Home
+from homerl.host.web.address import Address
+from homerl.models.endpoint.agent import LLMAgent
+from homerl.models.endpoint.endpoint import Endpoint as Model
+from homerl.models.endpoint.endpoint import Patience
+
+DOOR = "lock.front_door"
+
+
+class Writer:
+    """A model's server that writes a message word by word, and stops in front of a `|` until it may go on."""
+
+    def __init__(self, *messages: Any, streams: bool = True) -> None:
+        self.messages, self.streams, self.go_on = list(messages), streams, asyncio.Event()
+        self.asked: list[dict[str, Any]] = []
+
+    def app(self) -> Starlette:
+        return Starlette(routes=[Route("/v1/chat/completions", self._chat, methods=["POST"])])
+
+    async def _chat(self, request: Request) -> Response:
+        body = await request.json()
+        self.asked.append(body)
+        if body.get("stream") and not self.streams:
+            return JSONResponse({"error": {"message": "no streams here"}}, 400)
+        message = self.messages.pop(0)
+        said = {"content": message} if isinstance(message, str) else message
+        if body.get("stream"):
+            return StreamingResponse(self._events(said), media_type="text/event-stream")
+        return JSONResponse(chunk("message", {"role": "assistant", **said}, "stop"))
+
+    async def _events(self, said: dict[str, Any]) -> AsyncIterator[str]:
+        yield event({"role": "assistant", "content": ""})
+        for word in (said["content"] or "").split(" "):
+            if word.startswith("|"):
+                while not self.go_on.is_set():
+                    await asyncio.sleep(0.005)
+            yield event({"content": f"{word.removeprefix('|')} "})
+        if calls := said.get("tool_calls"):
+            yield event({"tool_calls": [{"index": at, **call} for at, call in enumerate(calls)]})
+        yield event({}, "stop")
+        yield "data: [DONE]\n\n"
+
+
+def chunk(key: str, part: dict[str, Any], end: str | None) -> dict[str, Any]:
+    kind = "chat.completion" if key == "message" else "chat.completion.chunk"
+    choice = {"index": 0, key: part, "finish_reason": end}
+    return {"id": "x", "object": kind, "created": 0, "model": "m", "choices": [choice]}
+
+
+def event(part: dict[str, Any], end: str | None = None) -> str:
+    return f"data: {json.dumps(chunk('delta', part, end))}\n\n"
+
+
+def parts_of(served: Served, writer: Writer, *said: str, speaker: str = "Ann") -> list[str]:
+    """The parts in which the client hears the reply. The model goes on once two of them were heard, or at the end."""
+    with running(writer.app()) as model, running(Endpoint(served.caretaker, Address()).app()) as port:
+        endpoint = Model([f"http://127.0.0.1:{model}/v1"], "m", Patience(timeout=10, deadline=10))
+        served.caretaker.agents = lambda: LLMAgent(endpoint)
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=20)
+        told = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)]
+        heard: list[str] = []
+        for one in client.chat.completions.create(model="m", messages=told, stream=True, user=speaker):  # type: ignore[call-overload]
+            if text := one.choices[0].delta.content:
+                heard.append(text)
+                writer.go_on.set()
+        return heard
+
+
+@pytest.fixture
+def talk(serve, house: Home):
+    return lambda mode="act": serve(mode, of=house)
+
+
+def test_speech_begins_before_the_last_word(talk):
+    served = talk()
+    heard = parts_of(
+        served, Writer("It is 21.5 degrees there. |The window is open, by the way. Anything else?"), "how warm?"
+    )
+    assert heard[0] == "It is 21.5 degrees there." and len(heard) == 3, "the model had not written the rest"
+    assert "".join(heard) == served.journal.entries()[-1].reply
+
+
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ("I have turned on the lamp. It is bright.", "I have turned on the lamp. It is bright. (I switched"),
+        ("<think>The door is open. So.</think> It is open.", "It is open."),
+        ('{"name": "x"}. That was it. And more.', ""),
+    ],
+)
+def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
+    """A claim, a thought and what looks like a call wait for the end, and are then told as always."""
+    served = talk()
+    heard = parts_of(served, Writer(written, "Sorry.", "Sorry."), "lamp please")
+    assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.entries()[-1].reply
+
+
+def test_nothing_is_spoken_after_a_call_before_the_guard_has_spoken(talk):
+    served = talk()
+    unlock = {"content": None, "tool_calls": call_of(DOOR, "unlock")["tool_calls"]}
+    heard = parts_of(served, Writer(unlock, "The door is open now. Come in. Welcome."), "open the door")
+    assert len(heard) == 1 and "needs your consent" in heard[0] and not served.real.made
+    done = parts_of(served, Writer("No."), "open the door", heard[0], "yes")
+    assert done == ["Done."] and [one.did for one in served.real.made] == [DOOR]
+
+
+def test_words_before_a_call_begin_the_reply(talk):
+    served = talk()
+    play = {
+        "content": "One moment please. Here it comes",
+        "tool_calls": call_of("media_player.tv", "media_play")["tool_calls"],
+    }
+    heard = parts_of(served, Writer(play, "The TV plays."), "play")
+    assert heard == ["One moment please.", " The TV plays."] and len(served.real.made) == 1
+    assert served.journal.entries()[-1].reply == "One moment please. The TV plays."
+
+
+def test_a_server_that_does_not_stream_is_asked_for_the_whole(talk):
+    writer = Writer("It is warm. Very warm.", streams=False)
+    assert parts_of(talk(), writer, "how warm?") == ["It is warm. Very warm."]
+    assert [bool(one.get("stream")) for one in writer.asked] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("parts", "spoken"),
+    [
+        (["It is 21.", "5 degrees. And", " dry. So"], ["It is 21.5 degrees.", " And dry."]),
+        (["现在二十一度。", "很干。好"], ["现在二十一度。", "很干。"]),
+        (["One:\ntwo\n", "three"], ["One:", "\ntwo"]),
+        (["See light.bed_lamp first. Then this. X"], []),
+    ],
+)
+def test_sentences_are_whole(parts: Sequence[str], spoken: list[str]):
+    heard: list[str] = []
+    speaking = Speaking(heard.append, lambda text: True)
+    for part in parts:
+        speaking.hear(part)
+    assert heard == spoken and "".join(parts).startswith("".join(heard))
+
+
+def test_an_agent_that_cannot_be_heard_answers_at_the_end(serve):
+    served = serve("act")
+    served.caretaker.agents = lambda: Says("Hello there. How are you?")
+    heard: list[str] = []
+    reply = asyncio.run(served.caretaker.answer([{"role": "user", "content": "hi"}], speak=heard.append))
+    assert reply == "Hello there. How are you?" and not heard

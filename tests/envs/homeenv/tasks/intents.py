@@ -1,0 +1,80 @@
+"""What the tests of intent families share: blueprints of a family, agents that err in a known way."""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.agents.writers import answer_message
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.tasks.actions import after
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, families
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.observation import Observation
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
+from homerl.worlds.registry import begin
+
+TOOLSETS = ("homeflow", "smh", "direct")
+HOME = HomeRecipe(devices=(5, 14))
+PATIENT = EpisodeLimits(turns=8)
+
+
+def recipe(family: str, subcategory: str, toolset: str = "homeflow") -> BlueprintRecipe:
+    return BlueprintRecipe(families={f"{family}/{subcategory}": 1}, intents=(1, 1), home=HOME, toolset=toolset)
+
+
+@cache
+def blueprints(family: str, subcategory: str, toolset: str = "homeflow", count: int = 12) -> tuple[Blueprint, ...]:
+    return tuple(make_blueprint(recipe(family, subcategory, toolset), "train", seed) for seed in range(count))
+
+
+@cache
+def drafts(family: str, subcategory: str, count: int = 50) -> tuple[tuple[Home, Draft], ...]:
+    """(home, draft) as the family proposes them, before they are put into words."""
+    return tuple(_drafts(family, subcategory, count))
+
+
+@cache
+def made(seed: int) -> Home:
+    return make_home(seed, HOME)
+
+
+def _drafts(family: str, subcategory: str, count: int) -> Iterator[tuple[Home, Draft]]:
+    for seed in range(count):
+        home = made(seed).fork()
+        if draft := families()[family][subcategory](home, random.Random(seed), Ask("clear")):
+            yield home, draft
+
+
+def solves(home: Home, draft: Draft, calls: Sequence[Call]) -> bool:
+    """Whether these calls meet the draft's conditions, given what was done before."""
+    end = after(home, (*draft.before, *calls))
+    return all(compile_condition(text, home.plan).holds(end) for text in draft.conditions)
+
+
+def expert_plays(blueprint: Blueprint) -> Outcome:
+    return asyncio.run(play(begin(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
+
+
+class Idle:
+    """Says that all is done, and does nothing."""
+
+    name = "idle"
+
+    def __init__(self, text: str = "Done.") -> None:
+        self.text = text
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        return [Reply(answer_message(self.text, observation.one_answer))]
+
+
+def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:
+    return asyncio.run(play(begin(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome

@@ -1,0 +1,396 @@
+"""The LLM user: what it is told, what its words are blamed for, and what its server's faults come to."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from person import content, obedient, wishes
+from scripted_server import Faults, ScriptedServer
+
+from homerl.app.studies.suite import BenchRun, user_of
+from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
+from homerl.envs.core.documents import Document, InputError, validate
+from homerl.envs.core.messages import tool_call
+from homerl.envs.homeenv.agents.expert import Expert
+from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.faults import overheard
+from homerl.envs.homeenv.tasks.persona import HomePersona
+from homerl.models.endpoint.settings import UserSettings
+from homerl.models.policy.transformers_engine import TransformersEngine
+from homerl.play.episode import EpisodeLimits
+from homerl.play.faults import UserError
+from homerl.play.loop import listen, play
+from homerl.play.observation import Observation
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
+from homerl.play.words.manner import manner
+from homerl.rewards.composite import RewardWeights
+from homerl.train.data.rollout import Player
+from homerl.worlds.registry import begin, world_of
+from homerl.worlds.users.llm import LLMUser
+from homerl.worlds.users.make import llm_users, user_factory
+from homerl.worlds.users.prompt import dialogue_text, parse_answer, prompt
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
+
+
+@pytest.fixture
+def blueprint(task):
+    return make_blueprint(task, "train", 3)
+
+
+def settings(server: ScriptedServer | str, **more) -> UserSettings:
+    url = server if isinstance(server, str) else server.url
+    return UserSettings(kind="llm", url=url, model="scripted", **{"timeout": 0.5, "deadline": 5.0} | more)
+
+
+class Says:
+    """An agent of fixed words and deeds."""
+
+    name = "says"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    async def propose(self, observation: Observation, n: int = 1):
+        return [Reply({"role": "assistant", "content": self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]})]
+
+
+def played(blueprint, server, agent=None, limits=EpisodeLimits(), **more):
+    """The trajectory, and what was asked of the endpoint."""
+    with user_factory(settings(server, **more)) as users:
+        return asyncio.run(play(begin(blueprint, limits), agent or Expert(), users(0))), users.usage()
+
+
+def blamed(blueprint, answer, agent=None, **more) -> str | None:
+    """The reason for which the user is blamed, if it is."""
+    with ScriptedServer(answer=answer) as server:
+        end, usage = played(blueprint, server, agent, **more)
+    assert (end.outcome is Outcome.USER_ERROR) == bool(usage["errors"])
+    return next(iter(usage["errors"]), None)
+
+
+def test_it_plays_a_blueprint_to_its_end_and_is_counted(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        end, usage = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and end.user == "llm:scripted"
+    assert usage["requests"] == usage["utterances"] == len(blueprint.intents)
+    assert usage["completion_tokens"] == 10 * usage["requests"]
+    assert server.requests[0]["response_format"]["json_schema"]["schema"]["required"] == ["say", "about", "stop"]
+
+
+def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        played(blueprint, server)
+    told = json.dumps([request["messages"] for request in server.requests])
+    assert all(intent.clarification in told for intent in blueprint.intents) and blueprint.profile.name in told
+    assert not any(device["did"] in re.findall(r"\w+", told) for device in blueprint.home["devices"])
+    assert "device(" not in told and not any(condition in told for condition in blueprint.conditions)
+
+
+def test_lit_lamps_are_noticed_where_they_are(task):
+    episodes = (begin(make_blueprint(task, "train", seed)) for seed in range(40))
+    for episode in episodes:
+        known = episode.situation.home.plan.by_did
+        dids = {did for did in episode.blueprint.devices if known[did].spec.category == "light"}
+        for did in dids:
+            text = prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
+            lit = episode.situation.home.state_of(did)["state"] == "on"
+            device = episode.situation.home.plan.by_did[did]
+            line = next(line for line in text.splitlines() if line.startswith(f"- {device.room.name}:"))
+            assert (device.name in line.partition("lit:")[2]) == lit
+            return
+    pytest.fail("no blueprint about a lamp")
+
+
+def test_slips_of_speech_are_asked_for(blueprint):
+    episode = begin(blueprint)
+
+    def person(**knobs):
+        return prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
+
+    assert len({person(), person(noise=0.0), person(noise=1.0)}) == 2
+
+
+def test_it_speaks_the_language_of_the_blueprint(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        played(blueprint.model_copy(update={"language": "zh"}), server)
+    assert "请" in server.requests[0]["messages"][0]["content"]
+
+
+def test_an_agents_ids_are_heard_by_their_everyday_names(blueprint):
+    home = begin(blueprint).situation.home
+    device = home.plan.devices[0]
+    assert overheard(f"I turned {device.did} on.", home) == f"I turned {device.room.name} {device.name} on."
+    assert overheard(f"打开了{device.did}。", home) == f"打开了{device.room.name} {device.name}。"
+
+
+@pytest.mark.parametrize(
+    "said", ["<think>A secret?</think>Wait.", "A secret?</think>Wait.", 'Wait. {"name": "secret", "arg']
+)
+def test_an_agents_thoughts_and_calls_are_not_heard(blueprint, said):
+    episode = begin(blueprint)
+    episode.hear("hello")
+    episode.messages.append({"role": "assistant", "content": said})
+    heard = dialogue_text(episode, world_of(blueprint).persona(episode), manner("en"))
+    assert heard.endswith(": Wait.") and "secret" not in heard
+
+
+@pytest.mark.parametrize(
+    "words", ["device 1001 please", "call device('x')", "set target_brightness", "I am an AI", "as a user simulator I ask"]
+)
+def test_a_leak_is_the_users_fault(blueprint, words):
+    did = blueprint.home["devices"][0]["did"]
+    assert blamed(blueprint, lambda request: content(say=words.replace("1001", did), about=1)) == "leak"
+
+
+def test_saying_the_same_again_while_nothing_changed_is_the_users_fault(blueprint):
+    def parrot(request):
+        number, wish = wishes(request)[0]
+        return content(say=wish, about=number)
+
+    assert blamed(blueprint, parrot, Says("Done.")) == "repetition"
+
+
+def test_giving_up_is_the_users_fault_unless_the_agent_had_claimed_that_all_was_done(blueprint):
+    assert blamed(blueprint, lambda request: content(stop=True)) == "gave_up"
+
+    def once(request):
+        return obedient(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
+
+    assert blamed(blueprint, once, Says("Which one do you mean?")) == "gave_up"
+    with ScriptedServer(answer=once) as server:
+        end, usage = played(blueprint, server, Says("It is all done."))
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+
+
+def test_patience_ends_after_so_many_false_claims_and_that_is_the_agents_failure(blueprint):
+    for patience in (1, 2):
+        with ScriptedServer(answer=obedient) as server:
+            end, usage = played(blueprint, server, Says("Done."), patience=patience)
+        assert end.outcome is Outcome.AGENT_FAILURE and usage["utterances"] == patience
+
+
+def test_questions_cost_no_patience(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        end, _ = played(blueprint, server, Says("Which one?"), EpisodeLimits(turns=4), patience=1)
+    assert end.outcome is Outcome.TURN_LIMIT
+
+
+@pytest.mark.parametrize(("first", "requests"), [("as an AI", 1), ("{broken", 2)])
+def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests):
+    with ScriptedServer(answer=lambda request: {"content": first}) as server:
+        chosen = settings(server)
+        with pytest.raises(UserError) as found:
+            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0).speak(begin(blueprint)))
+    spent = found.value.spent
+    assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
+
+
+def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
+    async def goes(patience: int):
+        chosen = settings(server, patience=patience)
+        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0), begin(blueprint)
+        episode.hear("hello", 1)
+        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        return await user.speak(episode)
+
+    with ScriptedServer(answer=lambda request: content(stop=True)) as server:
+        asked, unasked = asyncio.run(goes(9)), asyncio.run(goes(1))
+    assert (asked.text, asked.requests, asked.tokens) == ("", 1, 10) and (unasked.requests, unasked.tokens) == (0, 0)
+
+
+def test_a_contradiction_ends_in_a_user_error(blueprint):
+    assert blamed(blueprint, lambda request: content(say="set everything to 8765", about=1)) == "contradiction"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "", "{broken", '{"say": 3}', '{"say": "x", "about": 99, "stop": false}', "a\nb\nc\nd\ne", "<think>hm",
+        'Sure! {"say": broken', "```\nturn it on\n```", '["turn it on"]', '{"say": "a"} or {"say": "b"}', "{'say': 'x'}",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_asked_again_once_with_the_error(blueprint, first):
+    def learns(request):
+        return obedient(request) if len(request["messages"]) > 2 else {"content": first}
+
+    with ScriptedServer(answer=learns) as server:
+        end, usage = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and usage["requests"] == 2 * usage["utterances"]
+    assert blamed(blueprint, lambda request: {"content": first}) == "malformed"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "{}", "```json\n{}\n```", "<think>let me see</think>\n{}", "Sure! {}", "```json\n{}\n```\nHope this helps", "[{}]",
+        "{} That is all.", "let me see</think>\n{}",
+    ],
+)  # fmt: skip
+def test_json_may_be_fenced_or_stand_in_a_list_or_among_words(blueprint, wrap):
+    assert blamed(blueprint, lambda request: {"content": wrap.replace("{}", obedient(request)["content"])}) is None
+
+
+def test_plain_text_is_an_utterance_of_the_wish_whose_device_it_names(task):
+    blueprint = next(b for b in (make_blueprint(task, "train", s) for s in range(30)) if len(b.intents) > 1)
+
+    def plain(request):
+        return {"content": wishes(request)[-1][1]}
+
+    with ScriptedServer(answer=plain) as server:
+        end, _ = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and end.steps[0].facts.intent == blueprint.intents[-1].id
+
+
+def test_a_server_that_refuses_schemas_is_asked_without(blueprint):
+    with RefusesSchemas(answer=obedient) as server:
+        end, usage = played(blueprint, server)
+    refused = sum("response_format" in request for request in server.requests)
+    assert end.outcome is Outcome.SUCCESS and refused == 1 and usage["requests"] == usage["utterances"]
+
+
+class RefusesSchemas(ScriptedServer):
+    """Answers 400 to a request with a schema."""
+
+    async def _send(self, send, status, text, length=None):
+        schema = self.requests and "response_format" in self.requests[-1]
+        await super()._send(send, 400 if schema else status, text, length)
+
+
+@pytest.mark.parametrize("fault", ["errors", "garbage", "halves", "stalls", "refusals"])
+def test_a_server_that_only_fails_is_an_infra_error_and_never_the_users(blueprint, fault):
+    with ScriptedServer(faults=Faults(**{fault: 1.0})) as server:
+        end, usage = played(blueprint, server, timeout=0.2, deadline=1.0)
+    assert end.outcome is Outcome.INFRA_ERROR and not usage["errors"]
+
+
+def test_passing_faults_are_outlived(task):
+    blueprints = [make_blueprint(task, "train", seed) for seed in range(12)]
+    faults = Faults(errors=0.15, garbage=0.1, halves=0.1, stalls=0.05)
+    with ScriptedServer(answer=obedient, faults=faults, seed=1) as server:
+        chosen = settings(server, timeout=0.3, deadline=30, retries=12)
+        with user_factory(chosen) as users:
+            ends = [asyncio.run(play(begin(b), Expert(), users(0))) for b in blueprints]  # a loop for each
+    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and users.usage()["retries"] > 0
+
+
+def test_replicas_share_the_work(task):
+    async def all_of_them(users):
+        blueprints = [make_blueprint(task, "train", seed) for seed in range(10)]
+        return await asyncio.gather(*(play(begin(b), Expert(), users(0)) for b in blueprints))
+
+    with ScriptedServer(answer=obedient) as one, ScriptedServer(answer=obedient) as two:
+        chosen = settings(one).model_copy(update={"url": (one.url, two.url), "timeout": 20.0})
+        with user_factory(chosen) as users:
+            ends = asyncio.run(all_of_them(users))
+    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and min(len(one.requests), len(two.requests)) >= 3
+
+
+def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatch):
+    chosen = settings("http://127.0.0.1:9/v1", key="MY_KEY")
+    with pytest.raises(ValueError, match="MY_KEY is not set"):
+        llm_users(chosen, chosen.urls, "m")
+    monkeypatch.setenv("MY_KEY", "very-secret")
+    users = llm_users(chosen, chosen.urls, "m")
+    assert users.shared.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
+    with pytest.raises(ValueError):
+        UserSettings(key="sk-very-secret")
+
+
+@pytest.mark.parametrize("url", ["http://me:very-secret@host/v1", ["http://a/v1", "https://very-secret@b/v1"]])
+def test_a_key_in_the_address_is_refused_and_not_repeated(url):
+    with pytest.raises(InputError, match="name its variable in `key`") as found:
+        validate(UserSettings, Document("r.yaml", {"kind": "llm", "model": "m", "url": url}, {}))
+    assert "very-secret" not in str(found.value)
+    assert UserSettings(kind="llm", model="m", url="http://a/v1/@/x").urls
+
+
+def test_what_an_audit_lets_pass_changes_nothing_that_is_asked():
+    one, other = (UserSettings(kind="llm", model="m", url="http://a", audit={"on_topic": share}) for share in (0.1, 0.2))
+    assert one.asked == other.asked
+
+
+def test_seeds_differ_by_utterance_and_agree_between_runs(blueprint):
+    def seeds():
+        with ScriptedServer(answer=obedient) as server:
+            played(blueprint, server, Says("Which one?"), EpisodeLimits(turns=3))
+        return [request["seed"] for request in server.requests]
+
+    first = seeds()
+    assert len(set(first)) == len(first) == 3 and first == seeds()
+
+
+def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(blueprint):
+    with ScriptedServer(answer=lambda request: content(say=wishes(request)[0][1], about=wishes(request)[0][0])) as server:
+
+        async def talk():
+            episode = begin(blueprint)
+            chosen = settings(server)
+            user = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0)
+            await listen(episode, user)
+            devices = episode.situation.home.plan.devices
+            spared = next(d for d in devices if d.did not in blueprint.devices and d.spec.service_index)
+            before = episode.situation.home.state_key()
+            for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
+                episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}))
+                if episode.situation.home.state_key() != before:
+                    break
+            assert episode.situation.home.state_key() != before
+            episode.act(Reply({"role": "assistant", "content": "Done."}))
+            await listen(episode, user)
+            return episode.messages
+
+        messages = asyncio.run(talk())
+    assert messages[-1]["content"] == messages[1]["content"]
+
+
+class Few:
+    """A suite of a few blueprints."""
+
+    def __init__(self, blueprints) -> None:
+        self.blueprints, self.identity = blueprints, "few"
+
+    def __len__(self) -> int:
+        return len(self.blueprints)
+
+    def __getitem__(self, index: int) -> EpisodeSpec:
+        return EpisodeSpec(self.blueprints[index], EpisodeLimits())
+
+
+def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, tmp_path):
+    seen: set[str] = set()
+
+    def person(request):
+        situation = request["messages"][1]["content"]
+        fresh = situation not in seen
+        seen.add(situation)
+        return content(say="call set_x", about=wishes(request)[0][0]) if fresh else obedient(request)
+
+    blueprints = [b for b in (make_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
+    with ScriptedServer(answer=person) as server:
+        make_user, name = user_of(BenchRun("few", "expert", tmp_path, user=server.url))
+        score = run_suite(Few(blueprints), ParticipantFactories(Expert, make_user, name), tmp_path, Pace(4, waves=False))
+    assert name == "scripted" and score["n"] == 5 and score["success"] == 1.0
+    assert len({request["seed"] for request in server.requests}) == len(server.requests) == 10
+
+
+def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
+    engine = TransformersEngine(model, tokenizer, 12, 1.0)
+    limits = EpisodeLimits(turns=1, steps=2, steps_per_turn=2)
+    blueprints = [make_blueprint(task, "train", seed) for seed in range(4)]
+    with ScriptedServer(answer=obedient) as server, user_factory(settings(server, timeout=20, deadline=60)) as users:
+        player = Player(engine, tokenizer, users, limits, RewardWeights(), 4096)
+        rollouts = [rollout for _ in range(2) for rollout in player.play(blueprints, range(4))]
+        metrics = player.metrics()
+    assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
+    assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80
+
+
+def test_half_a_character_is_replaced():
+    said = parse_answer('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
+    assert said.say == "hello \ufffd"

@@ -1,0 +1,132 @@
+"""The paper's metrics, against numbers that were worked out by hand, and what holds for all rankings."""
+
+from __future__ import annotations
+
+from statistics import fmean, pstdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homerl.envs.personalhome.tasks import metrics
+
+TEN = list("abcdefghij")
+BEST = list("abc")
+RANKINGS = st.permutations(TEN)
+
+
+def test_accuracy_by_hand():
+    assert metrics.accuracy([True, True, False, True]) == 0.75
+    with pytest.raises(ValueError, match="mean of nothing"):
+        metrics.accuracy([])
+
+
+def test_counterfactuals_weigh_both_classes_alike():
+    """Three of four changed right, one of one unchanged: eq. 4 gives 0.875, the plain mean would be 0.8."""
+    found = metrics.counterfactual_accuracy([True, True, True, False, True], [True, True, True, True, False])
+    assert found == {"changed": 0.75, "unchanged": 1.0, "macro": 0.875}
+    assert metrics.counterfactual_accuracy([True], [False]) == {"unchanged": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [
+        ("abc", 1, 1.0),
+        ("xbc", 1, 0.0),
+        ("abc", 3, 1.0),
+        ("axb", 3, (1 + 2 / 3) / 3),
+        ("xab", 2, (1 / 2) / 2),
+        ("xxxxxxxabc", 10, (1 / 8 + 2 / 9 + 3 / 10) / 3),
+        ("", 5, 0.0),
+        ("aab", 3, (1 + 2 / 3) / 3),
+    ],
+)
+def test_average_precision_by_hand(ranking, k, value):
+    assert metrics.average_precision(list(ranking), BEST, k) == pytest.approx(value)
+
+
+def test_the_printed_deviation_is_that_of_a_third():
+    """Gemini 2.5 Pro: 0.297 ± 0.104 is 89.1 % of thirds; by eq. 8 the deviation would be three times as large."""
+    printed = [1 / 3] * 891 + [0.0] * 109
+    assert round(fmean(printed), 3) == 0.297 and round(pstdev(printed), 3) == 0.104
+
+
+@given(RANKINGS, st.integers(1, 10))
+def test_precision_is_a_share_and_sees_only_k(ranking, k):
+    value = metrics.average_precision(ranking, BEST, k)
+    assert 0 <= value <= 1
+    assert value == metrics.average_precision(ranking[:k] + sorted(ranking[k:]), BEST, k)
+    assert value == metrics.average_precision(ranking, BEST[::-1], k)
+
+
+@given(RANKINGS)
+def test_beyond_the_third_rank_precision_only_grows(ranking):
+    values = [metrics.average_precision(ranking, BEST, k) for k in metrics.CUTS]
+    assert values[2:] == sorted(values[2:])
+
+
+@given(RANKINGS, st.integers(0, 8), st.integers(1, 10))
+def test_a_swap_towards_the_front_never_costs(ranking, at, k):
+    if ranking[at + 1] in BEST and ranking[at] not in BEST:
+        better = [*ranking[:at], ranking[at + 1], ranking[at], *ranking[at + 2 :]]
+        assert metrics.average_precision(better, BEST, k) >= metrics.average_precision(ranking, BEST, k)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "value"),
+    [
+        ("abc", 0),
+        ("acb", 2),
+        ("bac", 2),
+        ("cba", 4),
+        ("xxxxxxxcba", 9 + 7 + 5),
+        ("", 27),
+        ("a", 9 + 8),
+        ("x" * 12 + "abc", 27),
+    ],
+)
+def test_rank_deviation_by_hand(ranking, value):
+    assert metrics.rank_deviation(list(ranking), BEST) == value
+
+
+def test_the_worst_full_ranking_is_below_what_the_paper_prints():
+    assert max(metrics.rank_deviation(["x"] * 7 + order, BEST) for order in (list("cba"), list("abc"))) == 21 < 21.808
+    assert metrics.WORST_RANK_SUM == 27 == metrics.rank_deviation([], BEST)
+
+
+@given(RANKINGS, st.integers(0, 10))
+def test_a_shorter_ranking_is_never_better(ranking, kept):
+    whole, cut = (metrics.rank_deviation(part, BEST) for part in (ranking, ranking[:kept]))
+    assert 0 <= whole <= cut <= 27
+
+
+def test_kept_order_by_hand():
+    assert metrics.kept_order("abc", "abc") == 1 and metrics.kept_order("abc", "cba") == 0
+    assert metrics.kept_order("abc", "acb") == pytest.approx(2 / 3)
+
+
+def test_errors_by_rule():
+    found = metrics.error_counts(
+        ["unknown_tool", "missing_argument", "unknown_argument", "door_is_open", "wrong_type"],
+        [None, "EMPTY_OUTPUT", "UPSTREAM_FORMAT_ERROR", "UPSTREAM_FORMAT_ERROR"],
+    )
+    assert found == {
+        "EXECUTION_ERROR": 2,
+        "MISSING_ARGUMENTS": 1,
+        "UNEXPECTED_ARGUMENTS": 1,
+        "INVALID_TOOL_NAME": 1,
+        "UPSTREAM_FORMAT_ERROR": 2,
+        "EMPTY_OUTPUT": 1,
+    }
+
+
+def test_classes_of_calls():
+    assert [metrics.call_class(calls) for calls in (0, 4, 5, 10, 11, 99)] == ["<5", "<5", "5-10", "5-10", ">10", ">10"]
+
+
+def test_agreement_by_hand():
+    found = metrics.agreement([(2, 2), (2, 1), (0, 2), (1, 1)])
+    low, high = found.pop("interval")
+    assert found == {"n": 4, "equal": 0.5, "near": 0.75, "opposed": 1}
+    assert (low, high) == (pytest.approx(0.150, abs=0.001), pytest.approx(0.850, abs=0.001))  # Wilson's for 2 of 4
+    assert metrics.agreement([(2, 2)])["opposed"] == 0

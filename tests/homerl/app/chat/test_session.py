@@ -1,0 +1,281 @@
+"""A talk: what was taken back leaves no trace, what was stopped keeps what was done, and all of it can be replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from homerl.app.chat.find import Wanted, local_partner, session_of
+from homerl.app.chat.saving import save
+from homerl.app.chat.session import Did, Event, Note, Session
+from homerl.app.chat.terms import Partner, Terms
+from homerl.app.served.agents import loaded
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import Message, call_message, text_message, tool_call
+from homerl.envs.homeenv.sim.home_file import load_home
+from homerl.envs.homeenv.visits.changes import changes
+from homerl.play.faults import InfraError
+from homerl.play.observation import Observation
+from homerl.play.reverify import reverify_file
+from homerl.play.situation import Reply
+from homerl.report.pages.page import readable_dialogue
+from homerl.worlds.registry import default_world, restored
+
+SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")
+
+
+def talk(agent: Callable[[int], Any], name: str = "agent", terms: Terms = Terms(), recipe: dict[str, Any] | None = None):
+    """A session in the home of seed 3."""
+    visits = default_world().visits
+    assert visits is not None
+    told = {"home": {"devices": (6, 6)}} | (recipe or {})
+    return Session(visits, visits.blueprint(told, None, 3), Partner(name, agent), terms)
+
+
+def of(name: str, **more: Any) -> Session:
+    """A session with a baseline."""
+    visits = default_world().visits
+    assert visits is not None
+    return talk(lambda seed: visits.agents[name](), name, **more)
+
+
+def say(session: Session, *sentences: str) -> list[Event]:
+    """All that comes of sentences."""
+
+    async def all_of(sentence: str) -> list[Event]:
+        return [event async for event in session.say(sentence)]
+
+    return [event for sentence in sentences for event in asyncio.run(all_of(sentence))]
+
+
+class Says:
+    """An agent that gives these messages in turn; an exception is raised, and an event is waited for."""
+
+    name = "script"
+
+    def __init__(self, *messages: Any) -> None:
+        self.messages = [text_message(one) if isinstance(one, str) else one for one in messages]
+        self.heard: list[Observation] = []
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        self.heard.append(observation)
+        message = self.messages.pop(0)
+        if isinstance(message, BaseException):
+            raise message
+        if isinstance(message, asyncio.Event):
+            await message.wait()
+        return [Reply(message)]
+
+
+def code(text: str) -> Message:
+    return call_message(tool_call("pyexec", {"code": text}))
+
+
+def first_light(session: Session) -> str:
+    home: Any = session.situation.home
+    return next(device.did for device in home.plan.devices if "turn_on" in device.spec.service_index)
+
+
+# Taking back
+
+
+@pytest.mark.parametrize("name", ["keywords", "random"])
+@settings(max_examples=25)
+@given(deeds=st.lists(st.one_of(st.sampled_from(SENTENCES), st.just("/undo")), max_size=8))
+def test_what_was_taken_back_leaves_no_trace(name: str, deeds: list[str]) -> None:
+    session, kept = of(name), list[str]()
+    for deed in deeds:
+        if deed == "/undo":
+            assert session.undo() == (kept.pop() if kept else None)
+        else:
+            say(session, deed)
+            kept.append(deed)
+    plain = of(name)
+    say(plain, *kept)
+    assert session.situation.state_key() == plain.situation.state_key()
+    assert session.episode.messages == plain.episode.messages and session.episode.steps == plain.episode.steps
+    session.reset()
+    assert session.situation.state_key() == of(name).situation.state_key() and not session.turns
+
+
+def test_a_sampled_answer_depends_on_what_was_kept_alone(tiny: Path) -> None:
+    model, terms = loaded(str(tiny), cpu=True), Terms(temperature=1.0, max_tokens=12, steps=2)
+    twice, once = (talk(local_partner(model, terms).agent, terms=terms) for _ in range(2))
+    say(twice, "one thing")
+    twice.undo()
+    for session in (twice, once):
+        say(session, "another thing", "one more")
+    assert twice.episode.messages == once.episode.messages
+    answers = [message["content"] for message in once.episode.messages if message["role"] == "assistant"]
+    assert len(set(answers)) > 1  # else nothing was sampled
+
+
+# What is told
+
+
+def test_changes_are_told_in_words_and_calls_with_their_results() -> None:
+    session = talk(lambda seed: Says(code(f'device("{did}").turn_on()'), "It is on."))
+    did = first_light(session)
+    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    done, spoken = say(session, "light please")
+    assert isinstance(done, Did) and isinstance(spoken, Did)
+    assert done.step.calls == (f'device("{did}").turn_on()',) and done.step.observations == ("ok",)
+    (change,) = [change for change in done.changes if not change.what]
+    assert (change.owner, change.words) == (did, "off → on") and change.thing
+    assert spoken.words == "It is on." and not spoken.changes
+
+
+def test_one_json_answer_is_told_by_its_words() -> None:
+    (did,) = say(of("keywords", recipe={"toolset": "direct"}), "turn on the light")
+    assert isinstance(did, Did) and "{" not in did.words and did.words
+
+
+# How answers end
+
+
+def test_a_stopped_answer_keeps_what_was_done() -> None:
+    session = talk(lambda seed: Says(code(f'device("{did}").turn_on()'), asyncio.Event()))
+    did = first_light(session)
+    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+
+    async def stopped() -> None:
+        async with aclosing(session.say("light please")) as events:
+            await anext(events)
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(stopped())
+    (turn,) = session.turns
+    assert turn.events[-1] == Note("stopped") and session.situation.home.get(did, "state") == "on"  # type: ignore[attr-defined]
+    assert session.undo() == "light please" and session.situation.home.get(did, "state") == "off"  # type: ignore[attr-defined]
+
+
+def test_code_that_is_stopped_while_it_runs_has_done_nothing() -> None:
+    did = first_light(talk(lambda seed: Says()))
+    session = talk(lambda seed: Says(code(f'device("{did}").turn_on()\nwhile 1: pass')))
+    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    before = session.situation.state_key()
+
+    async def stopped() -> None:
+        async with aclosing(session.say("light please")) as events:
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(stopped())
+    assert not session.turns and session.situation.state_key() == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), InfraError("the server is gone")])
+def test_a_sentence_to_which_nothing_was_done_counts_as_unsaid(error: BaseException) -> None:
+    session = talk(lambda seed: Says(error))
+    before = session.situation.state_key(), list(session.episode.messages)
+    if isinstance(error, InfraError):
+        assert say(session, "light please") == [Note("no answer: the server is gone")]
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            say(session, "light please")
+    assert not session.turns and (session.situation.state_key(), session.episode.messages) == before
+
+
+def test_a_message_that_is_interrupted_is_not_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = of("keywords")
+    say(session, "hello")
+    before, messages = session.situation.state_key(), list(session.episode.messages)
+    step, calls = type(session.situation.world).step, list[int]()
+
+    def interrupted(world: Any, action: Any) -> Any:
+        calls.append(1)
+        step(world, action)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(session.situation.world), "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        say(session, "turn on the light")
+    assert calls and session.situation.state_key() == before and session.episode.messages == messages
+
+
+def test_an_answer_ends_with_the_last_message_that_is_allowed() -> None:
+    session = talk(lambda seed: Says(code("1"), code("2"), code("3")), terms=Terms(steps=2))
+    *done, note = say(session, "light please")
+    assert len(done) == 2 and isinstance(note, Note) and "2 messages" in note.text
+
+
+def test_the_agent_reads_the_last_turns_alone() -> None:
+    agents: list[Says] = []
+
+    def agent(seed: int) -> Says:
+        agents.append(Says("Done."))
+        return agents[-1]
+
+    say(talk(agent, terms=Terms(turns=2)), "one", "two", "three")
+    (heard,) = agents[-1].heard
+    assert [message["role"] for message in heard.messages] == ["system", "user", "assistant", "user"]
+    assert [message["content"] for message in heard.messages if message["role"] == "user"] == ["two", "three"]
+
+
+# What is stored
+
+
+def test_a_talk_is_stored_replayed_and_shown(tmp_path: Path) -> None:
+    session = of("keywords")
+    say(session, "turn on the light", "hello")
+    file = tmp_path / "talk.jsonl"
+    save(session, file)
+    assert f"1 trajectories, {len(session.episode.steps)} steps replayed" in reverify_file(file, restored)
+    with pytest.raises(InputError, match="there already"):
+        save(session, file)
+    shown = readable_dialogue(session.trajectory())
+    assert [said for said, _ in shown.turns] == ["turn on the light", "hello"] and not shown.side_effects
+    assert session.episode.outcome is None and session.episode.progress == 0.0 and shown.goals == ()
+
+
+def test_a_visit_wants_nothing_and_everything_else_wants_something() -> None:
+    blueprint: Any = of("nothing").blueprint
+    assert blueprint.visit and not blueprint.intents
+    data = blueprint.model_dump(mode="json")
+    with pytest.raises(ValueError, match="needs an intent"):
+        type(blueprint).model_validate({**data, "visit": False})
+
+
+def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) -> None:
+    stage = tmp_path / "run/sft"
+    stage.mkdir(parents=True)
+    shutil.copytree(tiny, stage / "model")
+    (stage / "recipe.yaml").write_text("homerl: 1\nrun: sft\ndata: gone\n")
+    (stage / "bench.yaml").write_text(
+        "homerl: 1\nrun: bench\nbench:\n  temperature: 0.5\n  max_tokens: 9\n"
+        "  limits: {turns: 3, steps: 8, steps_per_turn: 2}\n"
+        "  suites: [{name: heldout, recipe: {toolset: assist, home: {devices: [2, 2], ids: slug}}}]\n"
+    )
+    for what in (stage.parent, stage, stage / "model"):
+        session = session_of(Wanted(str(what), cpu=True, seed=5))
+        assert session.terms == replace(session.terms, temperature=0.5, max_tokens=9, steps=2, turns=3)
+        assert session.partner.name == "run-sft"
+        home: Any = session.situation.home
+        assert len(home.plan.devices) == 2 and session.blueprint.toolset == "assist"  # type: ignore[attr-defined]
+
+
+def test_what_a_device_lacks_because_it_is_off_is_no_change() -> None:
+    before = load_home(Path(__file__).parents[3] / "benchmarks/sixty/home.json")
+    speaker = next(device for device in before.plan.devices if "speaker" in device.name)
+    after = before.fork()
+    after.call(speaker.did, "turn_off", ())
+    (off,) = changes(before, after)
+    assert (off.words, before.diff(after)[1:] != []) == ("on → off", True)
+    back = {change.what: change.after for change in changes(after, before)}
+    assert back["volume level"] == "0.5", "what it has again is told"

@@ -1,0 +1,108 @@
+"""The commands of `homerl`: found by their files, told in groups, each with an example, and given things in one way."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import forked
+import pytest
+import typer
+from command import homerl
+
+from homerl.app.cli.app import app, commands
+from homerl.host.terminal.commands import GROUPS
+
+ROOT = Path(__file__).parents[3]
+ROOT_COMMAND = typer.main.get_command(app)
+OWN = '''
+"""`homerl {words}`: says hello."""
+
+from homerl.host.terminal.commands import Command
+
+
+def hello(name: str = "you") -> None:
+    """Say hello."""
+    print("hello", name)
+
+
+COMMAND = Command("{words}", "{group}", hello, "homerl {words} --name Ann")
+'''
+
+
+def leaves(group: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command by what a person types."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield from leaves(command, (*words, name))
+    if not hasattr(group, "commands"):
+        yield " ".join(words), group
+
+
+EVERY = dict(leaves(ROOT_COMMAND))
+
+
+def run(*words: str, **environment: str) -> str:
+    """What a process of the command line prints; it must succeed."""
+    done = forked.homerl(*words, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("words", ["hello", "view hello", "greet-people"])
+def test_a_command_is_one_file_that_nothing_else_names(tmp_path, words):
+    (tmp_path / f"{words.replace(' ', '_').replace('-', '_')}.py").write_text(OWN.format(words=words, group="data"))
+    assert run(*words.split(), "--name", "Ann", HOMERL_COMMANDS=str(tmp_path)) == "hello Ann\n"
+    listed = run("--help", HOMERL_COMMANDS=str(tmp_path)).partition("─ data ─")[2].partition("─ train ─")[0]
+    assert words in listed or "hello" in run("view", "--help", HOMERL_COMMANDS=str(tmp_path))
+
+
+def test_a_command_whose_file_has_another_name_is_refused(tmp_path):
+    (tmp_path / "other.py").write_text(OWN.format(words="hello", group="data"))
+    done = forked.homerl("--help", HOMERL_COMMANDS=str(tmp_path))
+    assert done.returncode == 2 and "COMMAND of 'other' is named 'hello'" in done.stderr
+
+
+def test_the_help_has_the_groups_in_order():
+    said = homerl("--help").out
+    places = [said.index(f"─ {group} ─") for group in GROUPS]
+    assert places == sorted(places) and {command.group for command in commands().values()} == set(GROUPS)
+
+
+def test_commands_that_share_their_first_word_are_of_one_group():
+    groups = {}
+    for command in commands().values():
+        groups.setdefault(command.words.partition(" ")[0], set()).add(command.group)
+    assert all(len(found) == 1 for found in groups.values())
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_argument_has_words_and_the_help_an_example(words):
+    command = EVERY[words]
+    silent = [part.name for part in command.params if part.name != "help" and not getattr(part, "help", None)]
+    assert not silent and command.help and f"homerl {words}" in command.epilog
+
+
+@pytest.mark.parametrize("words", EVERY)
+def test_every_example_can_be_typed(words):
+    typed = shlex.split(commands()[words].example)
+    assert typed[: 1 + len(words.split())] == ["homerl", *words.split()]
+    EVERY[words].make_context(words, typed[1 + len(words.split()) :])  # raises for an option that there is not
+
+
+def test_homes_seeds_and_files_are_given_in_one_way():
+    """What is written is `--out`, a home is `--home`, a seed is `--seed`."""
+    for words, command in EVERY.items():
+        for part in command.params:
+            option, kind = part.param_type_name == "option", part.name
+            told = part.help.split(";")[0]
+            if re.search(r"\bseed\b", kind):
+                assert option and part.opts == ["--seed"], words
+            if kind in ("html", "json", "file_out") or told.startswith(("the HTML file", "the home file")):
+                assert part.opts == ["--out"], words
+            if option and told.startswith("a home file"):
+                assert part.opts == ["--home"], words
+    arguments = {part.name for command in EVERY.values() for part in command.params if part.param_type_name == "argument"}
+    assert not arguments & {"out", "seed", "folder_out"}

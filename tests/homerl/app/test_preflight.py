@@ -1,0 +1,97 @@
+"""What a machine lacks: the login of Weights & Biases is asked for by who sends metrics, a GPU by who has a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+import wandb
+
+from homerl.app.runs.checks.preflight import check_machine, other_count
+from homerl.app.runs.recipe import load_recipe
+from homerl.envs.core.documents import InputError
+from homerl.train.recipe import RLVERecipe
+
+TOLD = ("WANDB_MODE", "WANDB_DIR", "WANDB_ENTITY", "WANDB_PROJECT")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str | None]]]:
+    """The environment of each question for the login; nobody is logged in."""
+    for name in (*TOLD, "TENSORBOARD_LOGGING_DIR"):
+        monkeypatch.setenv(name, "before")
+    found: list[dict[str, str | None]] = []
+
+    def login(prompt: bool) -> bool:
+        assert not prompt
+        found.append({name: os.environ.get(name) for name in TOLD})
+        return False
+
+    monkeypatch.setattr(wandb, "login", login)
+    yield found
+
+
+def recipe(tmp_path, **changes) -> RLVERecipe:
+    (tmp_path / "model").mkdir(exist_ok=True)
+    (tmp_path / "model/config.json").touch()
+    data = {
+        "homerl": 1,
+        "run": "rlve",
+        "cpu": True,
+        "out": str(tmp_path / "run"),
+        "model": {"name": str(tmp_path / "model")},
+    }
+    return RLVERecipe.model_validate(data | {"wandb": {"mode": "online", "entity": "lab", "project": "homes"}} | changes)
+
+
+def test_the_service_knows_folder_and_owner_when_it_is_first_asked(tmp_path, asked):
+    with pytest.raises(InputError, match="nobody is logged in"):
+        check_machine(recipe(tmp_path), "r.yaml")
+    assert asked == [dict(zip(TOLD, ("online", str(tmp_path / "run"), "lab", "homes"), strict=True))]
+
+
+@pytest.mark.parametrize("changes", [{"wandb": {"mode": "offline"}}, {"wandb": {"mode": "disabled"}}, {"report_to": []}])
+def test_who_sends_nothing_is_not_asked(tmp_path, asked, changes):
+    check_machine(recipe(tmp_path, **changes), "r.yaml")
+    assert not asked
+
+
+def test_only_the_first_process_is_asked(tmp_path, asked, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    check_machine(recipe(tmp_path), "r.yaml")
+    assert not asked
+
+
+def test_a_service_that_cannot_be_reached_is_said(tmp_path, asked, monkeypatch):
+    def login(prompt: bool) -> bool:
+        raise wandb.errors.CommError("no way\nto it")
+
+    monkeypatch.setattr(wandb, "login", login)
+    with pytest.raises(InputError, match=r"takes no metrics: no way \(`--wandb.mode offline`"):
+        check_machine(recipe(tmp_path), "r.yaml")
+
+
+@pytest.mark.parametrize(("player", "lacks"), [("agent: expert", False), ("model: {name: model}", True)])
+def test_only_a_model_needs_a_gpu(tmp_path, monkeypatch, player, lacks):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").touch()
+    (tmp_path / "bench.yaml").write_text(f"homerl: 1\nrun: bench\n{player}\n")
+    with pytest.raises(InputError, match="no GPU is visible") if lacks else nullcontext():
+        check_machine(load_recipe("bench.yaml"), "bench.yaml")
+
+
+@pytest.mark.parametrize(("wanted", "started", "says"), [(2, 1, True), (1, 4, True), (2, 2, False), (None, 4, False)])
+def test_a_training_of_other_processes_than_the_recipe_names_is_told_so(tmp_path, monkeypatch, wanted, started, says):
+    monkeypatch.setenv("WORLD_SIZE", str(started))
+    told = other_count(recipe(tmp_path, processes=wanted), "r.yaml")
+    assert (told is not None) == says
+    assert not says or f"torchrun --nproc_per_node {wanted} r.yaml" in told
+
+
+def test_a_flywheel_starts_the_processes_of_its_stages_itself():
+    assert other_count(load_recipe("recipes/smoke.yaml", ["--processes", "7"]), "smoke.yaml") is None

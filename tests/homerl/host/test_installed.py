@@ -1,0 +1,105 @@
+"""`pip install homerl[serve]`: what it brings, and that an agent answers from it in a real home's recorded answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from agent_served import Agent
+from scripted_server import ScriptedServer
+
+from homerl.host.terminal.endings import ending, extra_with
+from tests.envs.assistant.listing.replay import TOKEN, Replay
+
+ROOT = Path(__file__).parents[3]
+MOST_BYTES = 150e6  # of an environment with homerl[serve], pip itself and compiled modules
+
+
+def brought(extra: str) -> set[str]:
+    """The modules of the packages that an extra names."""
+    lines = requires("homerl") or ()
+    return {
+        re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in lines if re.search(f"extra == .{extra}", line)
+    }
+
+
+def loaded(code: str, *arguments: str, **more: str) -> set[str]:
+    """The packages that are loaded when a program has ended in which those of training cannot be imported."""
+    barred = brought("train") - brought("serve")
+    assert {"torch", "transformers", "trl", "peft", "accelerate", "numpy", "gymnasium"} <= barred
+    begin = f"import atexit, json, sys; sys.modules.update(dict.fromkeys({barred}))"
+    tell = "atexit.register(lambda: print('LOADED', json.dumps([name for name, one in sys.modules.items() if one])))"
+    command = [sys.executable, "-c", f"{begin}; {tell}; {code}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | more, check=False)
+    assert "ModuleNotFoundError" not in done.stderr and "homerl[train]" not in done.stderr, done.stderr
+    (modules,) = re.findall(r"^LOADED (.*)$", done.stdout, re.M)
+    return {module.partition(".")[0] for module in json.loads(modules)}
+
+
+COMMAND = "from homerl.app.cli import main; main()"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help")])
+def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> None:
+    assert not loaded(COMMAND, *arguments) & brought("serve")
+
+
+def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
+    code = "import homerl.app.served.agents, homerl.envs.assistant.serving.real, homerl.envs.assistant.serving.server"
+    assert {"starlette", "websockets"} <= loaded(code)
+
+
+@pytest.mark.long
+def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path) -> None:
+    """The port is taken, so it ends where it would begin to answer."""
+    with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
+        named = ("--ha", home.url, "--model", model.url, "--port", str(taken.getsockname()[1]))
+        found = loaded(COMMAND, "serve-agent", *named, "--log", str(tmp_path / "agent.jsonl"), HA_TOKEN=TOKEN)
+    assert {"openai", "starlette", "websockets"} <= found
+
+
+def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
+    assert [extra_with(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
+        "train",
+        "train",
+        "serve",
+        "mcp",
+        None,
+    ]
+    end = ending(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    assert end is not None and end.code == 2 and "pip install 'homerl[train]'" in end.message
+    assert ending(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
+
+
+@pytest.mark.long
+def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
+    """The wheel in a fresh environment: what is there, how large it is, and a sentence."""
+    pip = [sys.executable, "-m", "pip"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(wheel, check=True, capture_output=True)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    (file,), fresh = tmp_path.glob("*.whl"), tmp_path / "fresh"
+    venv.create(fresh, symlinks=True, with_pip=True)
+    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[serve]"]
+    subprocess.run(install, check=True, capture_output=True, env=clean)
+    (site,) = fresh.glob("lib/python*/site-packages")
+    assert not (brought("train") - brought("serve")) & {path.name for path in site.iterdir()}
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{size / 1e6:.0f} MB")
+    assert size < MOST_BYTES
+    with Replay() as home, ScriptedServer() as model:
+        with Agent(tmp_path, home.url, model.url, python=fresh / "bin/python", env=clean | {"HA_TOKEN": TOKEN}) as agent:
+            assert agent.say("Turn on the ceiling lights.").startswith("Done.")
+        assert "Ceiling Lights" in json.dumps(model.requests)
+    command = [fresh / "bin/homerl", "serve", "nowhere"]
+    done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "homerl[train]" in done.stderr

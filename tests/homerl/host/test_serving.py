@@ -1,0 +1,139 @@
+"""What every server of homerl does with clients that send half a request, hang up, or do not read."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from running import running
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from homerl.host.web.door import BadRequest, body_of, refused
+
+
+async def _echo(request: Request) -> Response:
+    return JSONResponse(await body_of(request))
+
+
+def app() -> Starlette:
+    """An application that answers with the body of a request."""
+    return Starlette(routes=[Route("/", _echo, methods=["POST"])], exception_handlers={BadRequest: refused})
+
+
+HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+WHOLE = HEAD + json.dumps({"said": "hi"})
+
+
+def post(port: int, body: bytes) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
+    connection.request("POST", "/", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["", "POST / HT", HEAD[:60], HEAD, WHOLE[:-3], WHOLE, WHOLE + HEAD],
+    ids=["nothing", "half a line", "half a head", "a head", "half a body", "a whole one", "a whole one and a head"],
+)
+def test_a_connection_without_a_whole_request_is_closed(
+    sent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("homerl.host.web.serving.WHOLE", 0.5)
+    with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
+        begin = time.monotonic()
+        connection.sendall(sent.encode())
+        heard = b""
+        while part := connection.recv(4096):  # until the server closes
+            heard += part
+        assert time.monotonic() - begin < 60 and (b" 200 " in heard) == sent.startswith(WHOLE)
+        assert post(port, b'{"said": "hi"}') == (200, {"said": "hi"})
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_slow_request_that_becomes_whole_in_time_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homerl.host.web.serving.WHOLE", 5.0)
+    with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
+        for part in (WHOLE[:20], WHOLE[20:-4], WHOLE[-4:]):
+            connection.sendall(part.encode())
+            time.sleep(0.2)
+        assert b" 200 " in connection.recv(4096)
+
+
+@pytest.mark.parametrize("sent", ["POST / HT", HEAD, WHOLE[:-3], WHOLE])
+def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCaptureFixture) -> None:
+    with running(app()) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
+            connection.sendall(sent.encode())
+        time.sleep(0.3)
+        assert post(port, b'{"said": "hi"}')[0] == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"5",
+        b"\xff\xfe{}",
+        b"[" * 90_000,
+        b'{"a": ' + b"[" * 70 + b"]" * 70 + b"}",
+        b'{"a": 1' + b"0" * 9000 + b"}",
+    ],
+)
+def test_a_body_that_is_no_object_of_json_is_a_bad_request(body: bytes) -> None:
+    with running(app()) as port:
+        status, answer = post(port, body)
+    assert status == 400 and answer["error"]["type"] == "invalid_request_error"
+
+
+LONG = 40_000_000  # bytes of an answer, more than the buffers of a system hold
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_stops_reading_is_dropped_and_a_slow_reader_is_not(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("homerl.host.web.serving.READING", 0.6)
+    ended: list[bool] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            for _ in range(LONG // 100_000):
+                yield b"x" * 100_000
+        finally:
+            ended.append(True)
+
+    async def long(request: Request) -> Response:
+        return StreamingResponse(parts()) if streamed else Response(b"x" * LONG)
+
+    with running(Starlette(routes=[Route("/", long)])) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=200) as idle:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(1.5)
+            heard = 0
+            with suppress(ConnectionResetError):
+                while part := idle.recv(1 << 22):
+                    heard += len(part)
+            assert heard < LONG  # only what a system had taken in
+        assert ended or not streamed
+        with socket.create_connection(("127.0.0.1", port), timeout=200) as slow:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            heard = 0
+            while part := slow.recv(1 << 22):
+                heard += len(part)
+                time.sleep(0.1)
+            assert heard > LONG
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -1,0 +1,74 @@
+"""Plug-ins of November 2026, as its pages showed them, go on with a warning. They are in `tests/previous`, by kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PREVIOUS = ROOT / "tests/previous"
+RECIPE = {"homerl": 1, "run": "synth", "processes": 1, "synth": {"blueprints": 4, "shard": 4}}
+
+
+def homerl(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command line of its own, which is told of each old name."""
+    command = [sys.executable, "-W", "always::DeprecationWarning", "-m", "homerl", *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **variables}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.parametrize("cwd", ["checkout", "elsewhere"])
+def test_a_command_goes_on(cwd: str, tmp_path: Path) -> None:
+    folder = ROOT if cwd == "checkout" else tmp_path
+    done = homerl("hello", "--name", "Ann", cwd=folder, HOMERL_COMMANDS=str(PREVIOUS / "commands"))
+    assert done.stdout == "hello Ann\n"
+    assert "DeprecationWarning: homerl.terminal.commands is homerl.host.terminal.commands now" in done.stderr
+
+
+def test_a_world_goes_on_with_rewards_and_metrics_of_its_time(tmp_path: Path) -> None:
+    recipe = {**RECIPE, "synth": {**RECIPE["synth"], "recipe": {"world": "lamp"}}}
+    (tmp_path / "lamp.yaml").write_text(yaml.safe_dump(recipe))
+    done = homerl("run", "lamp.yaml", "--out", "run", cwd=tmp_path, HOMERL_PLUGINS=str(PREVIOUS))
+    assert "lamp/__init__.py:12: DeprecationWarning: homerl.language.splits is" in done.stderr
+    assert "homerl.worlds.lamp.blueprint is homerl.envs.lamp.blueprint now" in done.stderr
+    assert json.loads((tmp_path / "run/stats.json").read_text())["generation_success"] == 1.0
+    assert (
+        "all as recorded" in homerl("reverify", "run/trajectories.jsonl", cwd=tmp_path, HOMERL_PLUGINS=str(PREVIOUS)).stdout
+    )
+
+
+def test_a_toolset_and_a_query_type_go_on(tmp_path: Path) -> None:
+    task = {"families": {"leaving": 1}, "toolset": "switch", "prompt": "full", "home": {"products": ["100005"]}}
+    (tmp_path / "home.yaml").write_text(yaml.safe_dump({**RECIPE, "synth": {**RECIPE["synth"], "recipe": task}}))
+    done = homerl("run", "home.yaml", "--out", "run", cwd=tmp_path, HOMERL_PLUGINS=str(PREVIOUS))
+    assert "leaving.py:7: DeprecationWarning: envs.homeenv.home is homerl.envs.homeenv.sim.home now" in done.stderr
+    assert json.loads((tmp_path / "run/stats.json").read_text())["generation_success"] == 1.0
+
+
+def test_what_trains_is_found(tmp_path: Path) -> None:
+    code = (
+        "from homerl.train.credit.registry import modes; from homerl.train.losses.registry import losses;"
+        "from homerl.train.engines.registry import engines; from homerl.rewards.composite import REWARDS;"
+        "print('rank' in modes(), 'soft' in losses(), 'unpadded' in engines(), 'brevity' in REWARDS)"
+    )
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "HOMERL_PLUGINS": str(PREVIOUS)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True"] * 4, done.stderr
+
+
+def test_somebody_elses_package_stays_theirs(tmp_path: Path) -> None:
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs/__init__.py").write_text("mine = 1\n")
+    (tmp_path / "envs/world.py").write_text("mine = 2\n")
+    code = "import homerl.envs.core.plugins, envs, envs.world; print(envs.mine, envs.world.mine)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "2"], done.stderr
