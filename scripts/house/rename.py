@@ -5,8 +5,8 @@
 
 A row is a file, a name in it, and the new name, with tabs between: `homerl/play/speech.py`, `parse_speech`,
 `parse_tool_calls`; a method is `Class.method`. A method that a subclass overrides, or a base declares, is renamed with it.
-Without --apply, nothing is written. What the server cannot know is told at the end, for a person: strings, templates and pages
-that hold an old name.
+Without --apply, nothing is written. What the server cannot know is told at the end, for a person: strings, templates and
+pages that hold an old name.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from homerl.train.recipe import RLVESettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, restored, world_of
 
-SECRET = ("envs.", "homerl.worlds.", "homerl.play.episode", "homerl.play.situation", "homerl.synth.")
+SECRET = ("homerl.envs.", "homerl.worlds.", "homerl.play.episode", "homerl.play.situation", "homerl.synth.")
 ASKS = {"role": "assistant", "content": "Which one do you mean?"}
 LIMITS = EpisodeLimits(turns=3, steps=4, steps_per_turn=2)
 

@@ -18,7 +18,7 @@ from scripted_server import ScriptedServer
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 from tests.envs.assistant.listing.test_app import APP, CONFIG, FOLDER, Supervisor
 
-ROOT, BASE = FOLDER.parent, os.environ.get("HOMERL_CONTAINER_BASE", "")
+ROOT, BASE = FOLDER.parents[2], os.environ.get("HOMERL_CONTAINER_BASE", "")
 URL = "http://127.0.0.1:8124"
 HAS_DOCKER = shutil.which("docker") is not None and not subprocess.run(["docker", "info"], capture_output=True).returncode
 chrooted = pytest.mark.skipif(not BASE, reason="no HOMERL_CONTAINER_BASE: scripts/check_container makes one")
