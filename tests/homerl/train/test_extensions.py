@@ -207,7 +207,7 @@ def mode(**fields: Any) -> CreditMode:
     return type("Mode", (CreditMode,), {"name": "mine", "keys": keys, "rule": lambda *_: []})()
 
 
-@pytest.mark.parametrize("key", ["kl", "group", "learning_rate", "branch"])
+@pytest.mark.parametrize("key", ["kl", "group", "learning_rate", "trace"])
 def test_a_key_that_is_taken_is_refused(key):
     with pytest.raises(InputError, match=f"the key '{key}' is .* already"):
         keys_of([*modes().values(), mode(**{key: 1.0})], RolloutSettings, LossSettings)
