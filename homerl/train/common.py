@@ -24,7 +24,6 @@ from homerl.host.recipe.monitoring import tell_services
 from homerl.host.terminal.console import say
 from homerl.models.policy.chat_choice import choose_format
 from homerl.train.adapted import fuse
-from homerl.train.devices.background_saves import WRITING
 from homerl.train.devices.parallel import ParallelTrainer, collective_timeout, parallel_arguments
 from homerl.train.devices.shards import empty_model
 from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
@@ -207,7 +206,6 @@ def last_checkpoint(out: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
-    shutil.rmtree(folder / WRITING, ignore_errors=True)
     for checkpoint in folder.glob("checkpoint-*"):
         if not is_complete(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)

@@ -236,10 +236,6 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
             raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
         for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self, self.group)):
             raise ValueError(what)
-        if self.curriculum.prefix and mode_of(self).forks(self):
-            raise ValueError(
-                f"`curriculum.prefix` begins groups within a dialogue, and `credit: {self.credit}` forks them there"
-            )
         return self
 
 

@@ -13,7 +13,6 @@ figure is the share of right steps.
 from __future__ import annotations
 
 import argparse
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,8 +20,7 @@ from functools import cache
 import numpy as np
 from differences import chance, holm, interval, markdown
 
-from homerl.train.credit.branch import plan
-from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import rule_of
 from homerl.train.recipe import RLVESettings
 
@@ -31,20 +29,17 @@ MODES = {
     "index": {"credit": "step", "baseline": "index"},
     "state": {"credit": "step", "baseline": "state"},
     "anchor": {"credit": "anchor"},
-    "branch": {"credit": "branch"},
 }
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4
-ROOTS, SIBLINGS = 2, 3
 
 
 @dataclass(frozen=True)
 class Task:
-    """`step(state, action, noise)` -> (next state or None at the end, reward, success); `horizon` bounds forks. `seen` is
-    what the policy sees of a state; a credit mode is told all of it."""
+    """`step(state, action, noise)` -> (next state or None at the end, reward, success). `seen` is what the
+    policy sees of a state; a credit mode is told all of it."""
 
     states: int
-    horizon: int
     step: Callable[[tuple, int, float], tuple[tuple | None, float, float]]
     start: tuple = (0, 0)
     seen: Callable[[tuple], tuple] = lambda state: state
@@ -88,10 +83,10 @@ def first(state: tuple) -> tuple:
 
 
 TASKS = {
-    "long": Task(12, 12, long, seen=first),
-    "decisive": Task(12, 4, decisive),
-    "misleading": Task(12, 3, misleading),
-    "eight": Task(8, 6, eight, seen=first),
+    "long": Task(12, long, seen=first),
+    "decisive": Task(12, decisive),
+    "misleading": Task(12, misleading),
+    "eight": Task(8, eight, seen=first),
 }
 
 
@@ -126,16 +121,13 @@ class Episode:
     rewards: list[float]
     success: float = 0.0
 
-    def fork(self, step: int) -> Episode:
-        return Episode(self.states[: step + 1], self.actions[:step], self.rewards[:step])
-
 
 def seen(task: str, state: tuple) -> tuple:
     return TASKS[task].seen(state)
 
 
-def play(task: str, policy: Policy, rng: np.random.Generator, episode: Episode | None = None) -> Episode:
-    episode = episode or Episode([TASKS[task].start], [], [])
+def play(task: str, policy: Policy, rng: np.random.Generator) -> Episode:
+    episode = Episode([TASKS[task].start], [], [])
     state: tuple | None = episode.states[-1]
     while state is not None:
         action = int(rng.choice(ACTIONS, p=policy.chances(seen(task, state))))
@@ -147,18 +139,6 @@ def play(task: str, policy: Policy, rng: np.random.Generator, episode: Episode |
     return episode
 
 
-def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[Fork | None]]:
-    """A group of roots and siblings, as the trainer's `credit: branch` plays it."""
-    forks = plan(ROOTS, SIBLINGS, TASKS[task].horizon, GROUP, random.Random(int(rng.integers(1 << 30))))
-    episodes = [play(task, policy, rng) for _ in range(ROOTS)]
-    found: list[Fork | None] = [None] * ROOTS
-    for fork in forks[ROOTS:]:
-        inside = fork.step < len(episodes[fork.parent].actions)
-        episodes.append(play(task, policy, rng, episodes[fork.parent].fork(fork.step) if inside else None))
-        found.append(fork if inside else None)
-    return episodes, found
-
-
 @cache
 def rule(mode: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
@@ -166,12 +146,9 @@ def rule(mode: str):
 
 
 def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
-    if mode == "branch":
-        episodes, forks = tree(task, policy, rng)
-    else:
-        episodes, forks = [play(task, policy, rng) for _ in range(GROUP)], [None] * GROUP
+    episodes = [play(task, policy, rng) for _ in range(GROUP)]
     states = [[repr(state) for state in episode.states[: len(episode.actions)]] for episode in episodes]
-    group = [CreditInput(e.rewards, states=s, fork=f) for e, s, f in zip(episodes, states, forks, strict=True)]
+    group = [CreditInput(e.rewards, states=s) for e, s in zip(episodes, states, strict=True)]
     return episodes, rule(mode)(group)
 
 

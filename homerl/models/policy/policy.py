@@ -48,8 +48,8 @@ class Engine(Protocol):
 class TokenLedger:
     """One episode as tokens.
 
-    `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
-    episode from which this one was forked, and are part of the prompt; they are empty for the steps of another agent.
+    `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them are another
+    agent's (the expert's prefix), or belong to the episode that this one was forked from, and are part of the prompt.
     `truncated` are those of the other spans that ended at the limit of tokens, without an end of turn, and `thoughts` is the
     number of the tokens sampled here that are thoughts.
     """

@@ -7,7 +7,6 @@ imports torch.
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,31 +17,21 @@ from homerl.envs.core.model import Model
 Keys = TypeVar("Keys", bound=Model)
 
 
-@dataclass(frozen=True, order=True)
-class Fork:
-    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`."""
-
-    parent: int
-    step: int
-
-
 @dataclass(frozen=True)
 class CreditInput:
     """What a credit mode needs to know of a rollout.
 
     `rewards` and `states` (hashes of the states that the agent decided from) have one entry for each step. `counts`
-    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start.
+    is false if a fault that is not the agent's ended the rollout.
     """
 
     rewards: Sequence[float]
     counts: bool = True
     states: Sequence[str] = ()
-    fork: Fork | None = None
 
 
 Group = Sequence[CreditInput]
 Rule = Callable[[Group], list[list[float]]]
-ForkPlan = Callable[[int, random.Random], Sequence[Fork | None]]  # size of a group -> where each begins, roots (None) first
 
 
 class CreditMode(ABC, Generic[Keys]):
@@ -60,10 +49,6 @@ class CreditMode(ABC, Generic[Keys]):
     def refuse(self, settings: Keys, group: int) -> Iterable[str]:
         """Yield the reasons why this mode cannot be used with the settings, and with groups of so many rollouts."""
         return ()
-
-    def forks(self, settings: Keys) -> ForkPlan | None:
-        """The plan of where a group's rollouts begin, drawn before play; None if all begin at the start."""
-        return None
 
     def metrics(self, groups: Sequence[Group], settings: Keys) -> Mapping[str, float]:
         """Metrics of an update to log, each named `<mode>/...`."""

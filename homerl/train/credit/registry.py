@@ -1,15 +1,14 @@
 """The available credit modes, and the one that a recipe chooses.
 
 Invariants: a mode is discovered by its file (see `homerl.train.credit`); a rollout that does not count (a fault of the
-user or a server) gets zeros, and the others of its group are compared without it; where rollouts are forked from each
-other, it excludes its whole group; a group of zero variance gets zeros from every mode.
+user or a server) gets zeros, and the others of its group are compared without it; a group of zero variance gets zeros from
+every mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import compress
 from typing import Any, Protocol
 
 import homerl.train.credit
@@ -44,18 +43,10 @@ def rule_of(settings: CreditSettings) -> Rule:
     def rule(group: Group) -> list[list[float]]:
         if not has_variance(group):
             return [[0.0] * len(played.rewards) for played in group]
-        counted = valid(group)
-        credit = iter(mode.rule([*compress(group, counted)], settings))
-        return [next(credit) if one else [0.0] * len(played.rewards) for played, one in zip(group, counted, strict=True)]
+        credit = iter(mode.rule([played for played in group if played.counts], settings))
+        return [next(credit) if played.counts else [0.0] * len(played.rewards) for played in group]
 
     return rule
-
-
-def valid(group: Group) -> list[bool]:
-    """Which rollouts of a group are compared. Forks name each other by number, so all or none."""
-    if any(played.fork for played in group):
-        return [all(played.counts for played in group)] * len(group)
-    return [played.counts for played in group]
 
 
 def has_variance(group: Group) -> bool:
@@ -63,7 +54,7 @@ def has_variance(group: Group) -> bool:
 
     Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
     """
-    returns = [sum(played.rewards) for played in compress(group, valid(group))]
+    returns = [sum(played.rewards) for played in group if played.counts]
     return any(abs(value - returns[0]) > TOLERANCE for value in returns)
 
 

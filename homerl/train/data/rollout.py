@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from homerl.models.policy.policy import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import Agent, User, play
+from homerl.play.loop import User, play
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.train.credit.contract import CreditInput, Fork
+from homerl.train.credit.contract import CreditInput
 from homerl.train.engines.contract import TrainedEngine
 from homerl.train.watch.waiting import EpisodeTimer, WaitTimes
 from homerl.worlds.registry import begin, make_blueprint, with_behaviours
@@ -43,14 +43,15 @@ Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a bluep
 
 @dataclass(frozen=True)
 class Rollout:
-    """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
-    name. The first `prefix_steps` are the expert's (`prefixes`), which the policy only read.
-    """
+    """A played blueprint with its tokens. `trajectory.rewards` has each step's parts by name."""
 
     trajectory: Trajectory
     ledger: TokenLedger
-    fork: Fork | None = None
-    prefix_steps: int = 0
+
+    @property
+    def prefix_steps(self) -> int:
+        """The number of first steps that are the expert's (`prefixes`), which the policy only read."""
+        return self.ledger.shared
 
     @property
     def rewards(self) -> list[float]:
@@ -59,7 +60,7 @@ class Rollout:
 
     @property
     def lengths(self) -> list[int]:
-        """The number of tokens sampled in each step; 0 for steps of a prefix shared with another rollout."""
+        """The number of tokens sampled in each step; 0 for the expert's."""
         return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
 
     @property
@@ -73,15 +74,7 @@ class Rollout:
         """What a credit mode needs to know of the rollout."""
         own = slice(self.prefix_steps, None)
         states = [step.decision for step in self.trajectory.steps[own]]
-        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, states, self.fork)
-
-
-@dataclass(frozen=True)
-class Opening:
-    """Where rollouts begin: an episode to fork, and the agent that has read it so far; None is a new agent."""
-
-    episode: Episode
-    agent: PolicyAgent | None = None
+        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, states)
 
 
 @dataclass(frozen=True)
@@ -110,15 +103,15 @@ class Player:
         """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
         openings = self.openings(blueprints)
         if start is not None:
-            openings = [Opening(await start(openings[0].episode))] * len(openings)
+            openings = [await start(openings[0])] * len(openings)
         return list(await asyncio.gather(*map(self.play_one, openings, seeds)))
 
-    def openings(self, blueprints: Sequence[Blueprint]) -> list[Opening]:
-        """Where a rollout of each blueprint begins; one and the same for blueprints that are one object."""
-        turns, openings = EpisodeTimer(self.waiting), dict[int, Opening]()
+    def openings(self, blueprints: Sequence[Blueprint]) -> list[Episode]:
+        """The episode that a rollout of each blueprint forks; one and the same for blueprints that are one object."""
+        turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
         for blueprint in blueprints:
             if id(blueprint) not in openings:
-                openings[id(blueprint)] = Opening(begin(blueprint, self.limits))
+                openings[id(blueprint)] = begin(blueprint, self.limits)
         turns.worked()
         return [openings[id(blueprint)] for blueprint in blueprints]
 
@@ -129,15 +122,14 @@ class Player:
         users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
         return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
 
-    async def play_one(
-        self, opening: Opening, seed: int, watched: Callable[[PolicyAgent], Agent] = lambda agent: agent
-    ) -> Rollout:
-        """Play one rollout from an opening. `watched` gets the agent of each attempt, and returns the one that plays."""
+    async def play_one(self, opening: Episode, seed: int) -> Rollout:
+        """Play one rollout from a fork of an episode."""
         for attempt in range(RETRIES + 1):
             turns = EpisodeTimer(self.waiting)
-            episode, agent = opening.episode.fork(), self._agent(opening, TimedEngine(self.engine, turns))
+            engine, prefix_steps = TimedEngine(self.engine, turns), len(opening.steps)
+            agent = PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, watched(agent), user, seed)
+            trajectory = await play(opening.fork(), agent, user, seed)
             turns.worked()
             if trajectory.outcome.counts:
                 break
@@ -145,16 +137,9 @@ class Player:
         if self.mask_truncated:
             agent.ledger.mask_truncated()
         begun = time.perf_counter()
-        prefix_steps = len(opening.episode.steps) if opening.agent is None else 0
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger, prefix_steps=prefix_steps)
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger)
         self.waiting.rewarding += time.perf_counter() - begun
         return rollout
-
-    def _agent(self, opening: Opening, engine: Engine) -> PolicyAgent:
-        if opening.agent is not None:
-            return opening.agent.fork(engine)
-        prefix_steps = len(opening.episode.steps)
-        return PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from homerl.rewards.composite import PARTS
 from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, has_variance, in_groups, mode_of, rule_of
 from homerl.train.data.curriculum import Curriculum, Draw
-from homerl.train.data.forks import play_forked
 from homerl.train.data.prefixes import Verified, prefix_of
 from homerl.train.data.rollout import Player, Rollout
 from homerl.train.recipe import RLVESettings
@@ -140,8 +139,6 @@ class Supply:
         update, first = number // self.groups, number % self.groups * self.settings.group
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
-        if (forks := mode_of(self.settings).forks(self.settings)) is not None:
-            return await play_forked(self.player, self.blueprint(seed), seeds, forks)
         of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
         start = prefix_of(of, self.seed, number, groups, self.verified)
         return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)

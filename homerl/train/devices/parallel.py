@@ -21,7 +21,6 @@ from peft import PeftModel
 from transformers.utils import CONFIG_NAME
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.train.devices.background_saves import BackgroundSaves
 from homerl.train.devices.optimizers.owned import OwnOptimizer, match_adapter
 from homerl.train.devices.shards import prepare_sharding, whole_weights
 from homerl.train.recipe import TrainingRecipe
@@ -59,7 +58,7 @@ def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainer(CompleteCheckpoints, OwnOptimizer, BackgroundSaves):
+class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
     """A trainer that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:

@@ -41,7 +41,6 @@ from transformers.trainer_callback import ExportableState
 from homerl.envs.core.documents import InputError
 from homerl.play.trajectory import to_row, uniform_rows, write_rows
 from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, packed_updates, reporters, with_kernels
-from homerl.train.credit.registry import in_groups, valid
 from homerl.train.data.curriculum import Curriculum, difficulties
 from homerl.train.data.prefetch import RolloutPrefetcher
 from homerl.train.data.prefixes import verified_in
@@ -327,7 +326,7 @@ class RLVETrainer(ParallelTrainer):
         group, rows = self.recipe.rlve.group, batch.rows
         played = [row["played"] for row in rows]
         returns = [sum(p.rewards) for p in played]
-        compared = [one for each in in_groups(played, group) for one in valid(each)]
+        compared = [one.counts for one in played]
         signal = UpdateSignal(batch.advantages, [row["trained"] for row in rows], returns, compared, group)
         parts = part_metrics(rows, self.recipe.blueprints.recipe)
         metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.metrics

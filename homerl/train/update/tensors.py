@@ -41,8 +41,8 @@ class SampledTokens:
 def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     """The sampled tokens of rollouts, with the credit of their steps.
 
-    If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are not
-    sampled here: they belong to the rollout that was forked.
+    If the world failed after a sample, that last span has no step and so no credit. The expert's steps at
+    the start were not sampled.
     """
     sequences, advantages, logps, versions = [], [], [], []
     for rollout, values in parts:

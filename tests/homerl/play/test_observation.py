@@ -24,11 +24,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.rewards.composite import RewardWeights
 from homerl.synth.mcts import SearchConfig, search
-from homerl.train.credit.branch import BranchSettings
-from homerl.train.credit.registry import mode_of
-from homerl.train.data.forks import play_forked
 from homerl.train.data.rollout import Player
-from homerl.train.recipe import RLVESettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin, make_blueprint, restored, world_of
 
@@ -148,11 +144,7 @@ class Engine:
         return Sample(self.ids, tuple(-0.5 for _ in self.ids))
 
 
-FORKED = RLVESettings(credit="branch", branch=BranchSettings(roots=2, siblings=3, horizon=2))
-
-
-@pytest.mark.parametrize("settings", [RLVESettings(), FORKED], ids=["alone", "forked"])
-def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch, settings):
+def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch):
     spy, propose = Spy(), PolicyAgent.propose
 
     async def spied(self, *handed):
@@ -161,12 +153,9 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
         return await propose(self, *handed)
 
     monkeypatch.setattr(PolicyAgent, "propose", spied)
-    forks = mode_of(settings).forks(settings)
     player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096)
-    blueprint, seeds = make_blueprint(task, "train", 3), list(range(8))
-    rollouts = asyncio.run(play_forked(player, blueprint, seeds, forks)) if forks else player.play([blueprint] * 8, seeds)
+    rollouts = player.play([make_blueprint(task, "train", 3)] * 8, list(range(8)))
     assert all(rollout.trajectory.fault is None for rollout in rollouts)
-    assert bool(forks) == any(rollout.fork for rollout in rollouts)
     innocent(spy, least=4)
 
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
 from homerl.train.credit.anchor import anchor_credit, recurrence
-from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
-from homerl.train.credit.contract import CreditInput, Fork
-from homerl.train.credit.registry import assign, has_variance, mode_of, rule_of, valid
+from homerl.train.credit.contract import CreditInput
+from homerl.train.credit.registry import assign, has_variance, mode_of, rule_of
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.credit.values import Values, state_credit
@@ -137,12 +136,6 @@ def test_steps_that_no_other_member_reached_are_counted():
     assert mode_of(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
 
 
-def test_a_forked_group_is_dropped_whole():
-    root, sibling = CreditInput([1.0, 0.0]), CreditInput([1.0, 1.0], fork=Fork(0, 1))
-    spoilt = CreditInput([0.0], counts=False)
-    assert valid([root, sibling]) == [True, True] and valid([root, sibling, spoilt]) == [False] * 3
-
-
 def test_groups_may_straddle_ranks():
     """Rank-major order is the sampler's order: two ranks of three rollouts hold three groups of two."""
     rewards = [[1.0], [0.0], [0.5], [0.25], [2.0], [0.0]]
@@ -209,83 +202,6 @@ def test_recurrence_by_hand():
     first, second = [["a", "b"], ["a", "c"]], [["a"], ["b"]]  # states of two groups are never the same
     assert recurrence([first, second]) == {"anchor/coverage": pytest.approx(2 / 6), "anchor/singletons": 4 / 5}
     assert recurrence([]) == {"anchor/coverage": 0.0, "anchor/singletons": 0.0}
-
-
-# branch
-
-
-def test_branch_credit_by_hand():
-    # root 0 is forked at its step 1, where it earns 1 and its sibling 3: the state there is worth 2
-    group = [[1.0, 1.0], [0.0], [1.0, 0.0, 3.0]]
-    credit = branch_credit(group, [None, None, Fork(0, 1)])
-    # start: 1 + 2 against 0, weight 1; fork: 1 against 3, weight 1/2
-    assert credit == [[3.0, -1.0], [-3.0], [0.0, 1.0, 1.0]]
-
-
-def test_forks_of_one_root_are_nested():
-    # at step 2: 4 and 0, worth 2; at step 1: 0 + 2 and 6, 1, worth 3; start: 1 + 3 against 2
-    group = [[1.0, 0.0, 4.0], [2.0], [1.0, 0.0, 0.0], [1.0, 6.0], [1.0, 1.0]]
-    credit = branch_credit(group, [None, None, Fork(0, 2), Fork(0, 1), Fork(0, 1)])
-    assert credit[0] == pytest.approx([2.0, (2 - 3.5) / 3, 4 / 6])
-    assert credit[1:] == [[-2.0], [0.0, 0.0, pytest.approx(-4 / 6)], [0.0, 1.5], [0.0, -1.0]]
-
-
-@settings(deadline=None)
-@given(st.lists(ROLLOUTS, min_size=2, max_size=6))
-def test_without_forks_it_is_leave_one_out(group):
-    totals = [sum(row) for row in group]
-    others = [(sum(totals) - total) / (len(totals) - 1) for total in totals]
-    expected = [[total - other] * len(row) for row, total, other in zip(group, totals, others, strict=True)]
-    for ours, theirs in zip(branch_credit(group, [None] * len(group)), expected, strict=True):
-        assert ours == pytest.approx(theirs)
-
-
-def test_a_lone_root_has_nothing_to_be_compared_with():
-    assert branch_credit([[1.0]], [None]) == [[0.0]]
-
-
-@settings(deadline=None)
-@given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 5), st.integers(0, 6), st.randoms(use_true_random=False))
-def test_a_plan_uses_the_budget_and_forks_roots_alone(roots, siblings, horizon, more, rng):
-    forks = plan(roots, siblings, horizon, roots + more, rng)
-    assert len(forks) == roots + more and forks[:roots] == [None] * roots
-    assert all(0 <= fork.parent < roots and 1 <= fork.step <= horizon for fork in forks[roots:])
-    assert [fork.parent for fork in forks[roots :: siblings - 1]] == [i % roots for i in range(-(-more // (siblings - 1)))]
-
-
-def test_branch_credit_is_unbiased():
-    """Three steps at most, each of two actions; the second action of a step ends the episode. Enough groups, and the
-    mean of Σ A ∇log π is the number of roots times ∇J, computed exactly."""
-    rng, start = np.random.default_rng(0), (0.3, -0.4, 0.2)
-    chance = 1 / (1 + np.exp(-np.array(start)))  # of going on, by step
-    earned = {(0, 1): 0.2, (0, 0): 0.5, (1, 1): -0.5, (1, 0): 0.0, (2, 1): 2.0, (2, 0): -1.0}
-
-    def play(prefix: list[int]) -> list[int]:
-        actions = list(prefix)
-        while len(actions) < 3 and (not actions or actions[-1]):
-            actions.append(int(rng.random() < chance[len(actions)]))
-        return actions
-
-    total, n, roots = np.zeros(3), 20000, 2
-    for _ in range(n):
-        actions, forks = [play([]) for _ in range(roots)], [None] * roots
-        for fork in (Fork(i % roots, int(rng.integers(1, 3))) for i in range(3)):
-            inside = fork.step < len(actions[fork.parent])
-            actions.append(play(actions[fork.parent][: fork.step] if inside else []))
-            forks.append(fork if inside else None)
-        rewards = [[earned[t, a] for t, a in enumerate(row)] for row in actions]
-        for row, values in zip(actions, branch_credit(rewards, forks), strict=True):
-            for t, (a, value) in enumerate(zip(row, values, strict=True)):
-                total[t] += value * (a - chance[t])
-    value, gradient, reach = 0.0, np.zeros(3), np.cumprod([1.0, *chance[:2]])
-    for t in (2, 1, 0):
-        went, ended = earned[t, 1] + value, earned[t, 0]
-        gradient[t] = reach[t] * chance[t] * (1 - chance[t]) * (went - ended)
-        value = chance[t] * went + (1 - chance[t]) * ended
-    # a root that ended before its fork was replaced by one more
-    ended_before_1, ended_before_2 = 1 - chance[0], 1 - chance[0] * chance[1]
-    expected = roots + 3 * (ended_before_1 + ended_before_2) / 2
-    assert total / n == pytest.approx(expected * gradient, abs=0.02)
 
 
 # state: the value of what is still to be done
@@ -370,7 +286,7 @@ def equal_rollouts(shapes, total: float) -> list[CreditInput]:
     return [CreditInput([*row, total - sum(row)], states=names[: len(row) + 1]) for row, names in shapes]
 
 
-MODES = [{"credit": "trajectory"}, {"credit": "anchor"}, {"credit": "branch"}] + [
+MODES = [{"credit": "trajectory"}, {"credit": "anchor"}] + [
     {"credit": "step", "baseline": baseline} for baseline in ("index", "state")
 ]
 
@@ -390,11 +306,6 @@ def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, tota
 
 def test_a_group_in_which_a_rollout_does_not_count_teaches_nothing():
     assert not has_variance(played([[1.0], [0.0]], [True, False]))
-
-
-def test_a_group_without_forks_is_refused():
-    with pytest.raises(ValueError, match="a group of 2 with 2 roots leaves nothing to branch"):
-        RLVESettings(credit="branch", group=2)
 
 
 @pytest.mark.parametrize("key", ["gamma", "trace", "shrink", "counterfactual", "teacher"])

@@ -45,6 +45,5 @@ def test_the_script_prints_modes_and_how_they_differ():
         "index",
         "state",
         "anchor",
-        "branch",
     ]
     assert all(line.count(" to ") == 2 for line in printed[4:])

@@ -207,14 +207,14 @@ def mode(**fields: Any) -> CreditMode:
     return type("Mode", (CreditMode,), {"name": "mine", "keys": keys, "rule": lambda *_: []})()
 
 
-@pytest.mark.parametrize("key", ["kl", "group", "learning_rate", "branch"])
+@pytest.mark.parametrize("key", ["kl", "group", "learning_rate", "baseline"])
 def test_a_key_that_is_taken_is_refused(key):
     with pytest.raises(InputError, match=f"the key '{key}' is .* already"):
         keys_of([*modes().values(), mode(**{key: 1.0})], RolloutSettings, LossSettings)
 
 
 def test_a_key_of_its_own_is_not():
-    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 3
+    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 2
 
 
 @pytest.mark.parametrize("one", [*modes().values(), *losses().values(), *engines().values()], ids=lambda one: one.name)

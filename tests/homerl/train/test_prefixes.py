@@ -24,7 +24,7 @@ from homerl.synth.recipe import SynthesisConfig
 from homerl.train.data.prefixes import FLAWLESS, Prefix, Verified, demonstration, prefix_of, verified_in
 from homerl.train.data.rollout import Player, Rollout, blueprint_of
 from homerl.train.data.supply import episode_metrics, reward_metrics, rollout_summary
-from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe, RLVESettings
+from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe
 from homerl.train.update.rlve import train_rlve
 from homerl.train.update.tensors import sampled_tokens
 from homerl.worlds.registry import begin, restored, world_of
@@ -219,8 +219,3 @@ def test_the_share_fades():
     assert (
         all(prefix_of(PrefixSettings(share=1.0, fade=False), 0, n, 9) for n in range(9)) and prefix_of(None, 0, 0, 9) is None
     )
-
-
-def test_forking_modes_are_refused():
-    with pytest.raises(ValueError, match=r"curriculum\.prefix.*credit: branch"):
-        RLVESettings.model_validate({"credit": "branch", "curriculum": {"prefix": {}}})

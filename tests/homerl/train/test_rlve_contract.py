@@ -24,7 +24,6 @@ from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.anchor import anchor_credit
-from homerl.train.credit.branch import branch_credit
 from homerl.train.credit.registry import has_variance
 from homerl.train.credit.step import scaled, step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -119,10 +118,6 @@ def valued(group: list[Rollout]) -> list[list[float]]:
     return scaled(state_credit([rollout.credit_input for rollout in group]))
 
 
-def branched(group: list[Rollout]) -> list[list[float]]:
-    return branch_credit([r.rewards for r in group], [r.fork for r in group])
-
-
 def of_rewards(rule: Callable) -> Callable:
     return lambda group: rule([r.rewards for r in group])
 
@@ -137,7 +132,6 @@ MODES = {
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
     "anchor": ({"credit": "anchor"}, anchored),
-    "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 
 
@@ -165,8 +159,6 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             assert tokens.advantages[mine] == pytest.approx(expected[sequence.targets])
             any_credit |= bool(expected.any())
     assert any_credit, "no group varied: the test proves nothing"
-    if mode == "branch":
-        assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
     lines = metrics(settings.out)
     assert [line["step"] for line in lines] == [1, 2]
     assert all(sum(line[f"time/{share}"] for share in SHARES) == pytest.approx(1) for line in lines)

@@ -376,42 +376,6 @@ print(json.dumps([first, kind(accelerator_config={{"use_configured_state": True}
     assert said[1] == "DEEPSPEED"
 
 
-BACKGROUND = """
-import json, sys, threading
-import torch, torch.distributed as dist
-from accelerate import Accelerator, FullyShardedDataParallelPlugin
-from accelerate.utils import save_fsdp_model
-from pathlib import Path
-from torch.distributed.checkpoint import FileSystemWriter
-from homerl.train.workarounds import background_shards, fsdp_on_cpus
-
-dist.init_process_group("gloo")
-accelerator = Accelerator(cpu=True)
-plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
-model, gate, write = torch.nn.Linear(3, 2), threading.Event(), FileSystemWriter.write_data
-folders = [Path(sys.argv[1]) / name for name in ("plain", "patched")]
-whole = [folder / "pytorch_model_fsdp_0/.metadata" for folder in folders]
-save_fsdp_model(plugin, accelerator, model, str(folders[0]))
-FileSystemWriter.write_data = lambda *args: gate.wait() and write(*args)
-with background_shards.apply([dist.new_group(backend="gloo")]) as begun:
-    save_fsdp_model(plugin, accelerator, model, str(folders[1]))
-early, before = whole[1].exists(), model.weight.tolist()
-model.weight.data.zero_()
-gate.set()
-[future.result() for future in begun]
-saved = {"model": {"weight": torch.ones(2, 3)}}
-dist.checkpoint.load(saved, checkpoint_id=whole[1].parent)
-print(json.dumps([whole[0].exists(), early, whole[1].exists(), saved["model"]["weight"].tolist() == before]))
-"""
-
-
-def test_background_shards(tmp_path, unused_port):
-    code = f"import sys; sys.argv = ['', {str(tmp_path)!r}]\n" + BACKGROUND
-    waited, early, written, unchanged = ran(code, **ONE_RANK, MASTER_PORT=unused_port)
-    assert waited, GO + "accelerate writes shards in the background"
-    assert not early and written and unchanged, "what was saved is what was there when the save began"
-
-
 KEPT = """
 import json, psutil, torch
 from homerl.train.workarounds.kept_memory import give_back
