@@ -208,7 +208,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from homerl.app.runs.launch import quieten
+    from homerl.app.runs.launch import set_up_libraries
 
-    quieten()
+    set_up_libraries()
     main()
