@@ -147,7 +147,6 @@ SLOW = {  # commands of pages, by their starts
     "docs/first_hour.md": ("accelerate launch recipes/own_home.yaml",),
     "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
-    "docs/users.md": ("homerl bench robustness runs/quickstart",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
     "docs/personalhome.md": (
         "homerl bench build",
@@ -166,7 +165,6 @@ TWO_BLUEPRINTS = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home
 SHORTER = {
     "accelerate launch recipes/own_home.yaml": TINY.format(world="homeenv"),
     "homerl bench run built/own-home.jsonl": "--limit 4 --max-tokens 16",
-    "homerl bench robustness smarthome-bench": "--limit 4",
     "homerl audit-user recipes/synth_long.yaml": "--blueprints 4",
     "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
@@ -580,7 +578,6 @@ BEFORE: dict[
     "HOMERL_WORLDS=tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
     "homerl export runs/quickstart": trained,
-    "homerl bench robustness runs/quickstart": trained,
     "homerl check-devices my_devices/": broken_lamps,
     "homerl check-devices my_devices": first_lamp,
     "from homerl.envs.homeenv.sim import Entity": right_lamp,

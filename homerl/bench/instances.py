@@ -33,7 +33,3 @@ class Instances:
             instance.limits_for(self.setting),
             {name: getattr(instance, name) for name in suite.labels} | {"run": run},
         )
-
-    def told_by(self, behaviours: Behaviours) -> Instances:
-        """The same tasks with a user of other behaviours."""
-        return Instances(self.found, self.setting, self.runs, behaviours)

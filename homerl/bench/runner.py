@@ -29,8 +29,6 @@ from homerl.envs.core.model import IDENTITY
 from homerl.host.processes.interrupts import stoppable
 from homerl.host.terminal.console import counted
 from homerl.host.terminal.endings import INTERRUPTED, Stopped
-from homerl.models.endpoint.settings import BenchUser
-from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
 from homerl.play.loop import Agent, User, play, replies_from
@@ -84,10 +82,6 @@ class Heldout:
         made = make_blueprint(recipe, "heldout", self.suite.first_seed + index)
         blueprint = with_behaviours(made, self.suite.user.behaviours, recipe)
         return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
-
-    def told_by(self, behaviours: Behaviours) -> Heldout:
-        """The same tasks with a user of other behaviours."""
-        return Heldout(self.suite.model_copy(update={"user": BenchUser(behaviours=behaviours)}), self.limits)
 
 
 @dataclass(frozen=True)

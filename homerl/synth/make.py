@@ -85,7 +85,8 @@ class Maker:
     async def _once(self, index: int) -> Made:
         dropped, record = Counter[str](), dict[str, Any]()
         try:
-            blueprint, record = await self.blueprint(index, dropped)
+            made, record = await self._blueprint(index, dropped)
+            blueprint = with_behaviours(made, self.config.user.behaviours, self.config.recipe_of(index))
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
@@ -96,15 +97,8 @@ class Maker:
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
-        """The index-th blueprint, with its wishes told as the recipe has it, and its author's record for the statistics.
-
-        Raises `NoBlueprint` and `InfraError`.
-        """
-        made, record = await self._written(index, dropped)
-        return with_behaviours(made, self.config.user.behaviours, self.config.recipe_of(index)), record
-
-    async def _written(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+        """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
             client = StructuredClient(self.endpoints["author"], config.author)
@@ -131,10 +125,10 @@ class Maker:
             return found
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
-            return await forest(blueprint, self.participants(blueprint, line.rollouts), line, config.limits)
-        return await forest(blueprint, self.participants(blueprint, 1), config.search, config.limits)
+            return await forest(blueprint, self._trees(blueprint, line.rollouts), line, config.limits)
+        return await forest(blueprint, self._trees(blueprint, 1), config.search, config.limits)
 
-    def participants(self, blueprint: Blueprint, count: int) -> Iterator[Participants]:
+    def _trees(self, blueprint: Blueprint, count: int) -> Iterator[Participants]:
         """The players of `count` trees of a blueprint; each tree gets other seeds."""
         return (self._participants(blueprint, take) for take in range(count))
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -49,13 +49,6 @@ class SearchConfig(Model):
     )
 
 
-class CallBudget(NamedTuple):
-    """A limit on requests (`calls`) or on messages (`sampled`)."""
-
-    of: Literal["calls", "sampled"]
-    most: int
-
-
 @dataclass(frozen=True)
 class Participants:
     """Who plays a blueprint. Users beyond the first k replace those that leave their role."""
@@ -80,19 +73,19 @@ async def forest(
     participants: Iterable[Participants],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
-    budget: CallBudget | None = None,
+    calls: int | None = None,
 ) -> tuple[list[Trajectory], TreeStats]:
     """Search one tree after the other, each with its own players, and return trajectories and statistics.
 
-    The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
-    one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
+    The search ends after `config.rollouts` rollouts, or when `calls` requests were made. With branching factors of 1 a tree
+    is one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
     """
     stats, found = TreeStats(), dict[tuple[Any, ...], Trajectory]()
     forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
 
     def goes_on() -> bool:
         """Whether another rollout is allowed."""
-        return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
+        return stats.rollouts < config.rollouts and (calls is None or stats.calls < calls)
 
     for players in takewhile(lambda _: goes_on(), participants):
         root = Node(begin(blueprint, limits), forgiving=forgiving)

@@ -175,7 +175,7 @@ class Suite(ABC):
         """The results that the suite's paper reports, or an empty mapping.
 
         `categories` lists the categories; each of `rows` has a model, its success rate by category, and overall, in
-        percent, and perhaps the one `setting` in which it stands beside ours. A `note` says how they differ from ours.
+        percent, and perhaps the one `setting` in which it stands beside ours.
         """
         return {}
 

@@ -149,7 +149,7 @@ def demonstrated(seed: int, slip: float = 0.0) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from homerl.app.runs.launch import quieten
+    from homerl.app.runs.launch import set_up_libraries
 
-    quieten()
+    set_up_libraries()
     main()

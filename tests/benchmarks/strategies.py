@@ -43,7 +43,7 @@ from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import CallBudget, Participants, SearchConfig, forest
+from homerl.synth.mcts import Participants, SearchConfig, forest
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin
 
@@ -98,7 +98,7 @@ async def dialogues(blueprint: Blueprint, name: str, calls: int, seed: int) -> l
     if factors := FACTORS.get(name):
         players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
         config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
-        return (await forest(blueprint, players, config, LIMITS, CallBudget("calls", calls)))[0]
+        return (await forest(blueprint, players, config, LIMITS, calls))[0]
     kept: list[Trajectory] = []
     while sum(map(_calls, kept)) < calls:
         number = seed + len(kept)
@@ -208,7 +208,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from homerl.app.runs.launch import quieten
+    from homerl.app.runs.launch import set_up_libraries
 
-    quieten()
+    set_up_libraries()
     main()

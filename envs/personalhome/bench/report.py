@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from homerl.envs.personalhome.bench.beside import SETTINGS, Run, naming_beside, reflection_beside, results_beside
-from homerl.envs.personalhome.bench.figures import LEVELS, QUESTIONS, TASKS, Figures, scores
-from homerl.envs.personalhome.bench.judged import Compared, compared, judge_in, judged, together
+from homerl.envs.personalhome.bench.figures import LEVELS, QUESTIONS, TASKS, Figure, Figures, Scores, scores
+from homerl.envs.personalhome.bench.judged import Compared, Judged, compared, judge_in, judged, together
 from homerl.envs.personalhome.bench.reflecting import FILE as REVISIONS
-from homerl.envs.personalhome.bench.reflecting import reflection
+from homerl.envs.personalhome.bench.reflecting import Reflection, reflection
 from homerl.envs.personalhome.bench.stored import Results, read_results
 from homerl.envs.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
 from homerl.envs.personalhome.judge.hearing import Verdicts
@@ -28,6 +27,23 @@ RULES_IN_WORDS = {
     "reasoned": "each step has a reason",
     "sized": "1 to 3 programs of 1 to 5 steps",
 }
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with all that is known of it. `win` is its win rate in rel mode."""
+
+    results: Results
+    scores: Scores
+    judged: Judged | None
+    win: Figure | None
+    reflection: Reflection | None = None
+
+    def figure(self, name: str) -> Figure | None:
+        """A figure of its tasks."""
+        if name == "win rate":
+            return self.win
+        return self.scores.tasks.get(name) or (self.judged.figures.get(name) if self.judged else None)
 
 
 @dataclass(frozen=True)
@@ -46,11 +62,8 @@ def report(folders: Sequence[Path], judge: str | None = None) -> Report:
     by = judge_in(verdicts, judge)
     orders = compared(found, verdicts, by) if by and len(found) > 1 else None
     runs = [_run(one, verdicts, by, orders) for one in found]
-    beside = (results_beside(runs, setting) for setting in SETTINGS)
-    tables = [*beside, reflection_beside(runs), *_details(runs), naming_beside(runs)]
-    return Report(
-        tuple(one.name for one in found), tuple(table for table in tables if table.lines), tuple(_notes(runs, by, orders))
-    )
+    tables = tuple(table for table in _tables(runs) if table.lines)
+    return Report(tuple(one.name for one in found), tables, tuple(_notes(runs, by, orders)))
 
 
 def _run(results: Results, verdicts: Verdicts, by: str | None, orders: Compared | None) -> Run:
@@ -65,7 +78,7 @@ def _run(results: Results, verdicts: Verdicts, by: str | None, orders: Compared 
 # Runs as columns
 
 
-def _details(runs: Sequence[Run]) -> Iterator[Table]:
+def _tables(runs: Sequence[Run]) -> Iterator[Table]:
     heads = tuple(run.results.name for run in runs)
     yield Table("Questions, accuracy in %", heads, tuple(_lines(runs, QUESTION_LABELS)), ("CF is the mean of both sides.",))
     if any(run.judged for run in runs):
@@ -74,9 +87,10 @@ def _details(runs: Sequence[Run]) -> Iterator[Table]:
         yield Table("Questions with the judge of meaning, accuracy in %", heads, tuple(lines))
     yield Table("Questions by difficulty, accuracy in %", heads, tuple(_level_lines(runs)))
     yield Table("Names (personal) and ids (generic), accuracy in %", heads, tuple(_named_lines(runs)))
-    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1/3, as printed", "RRS": "RRS, 0 is best"}
+    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "RRS": "RRS, 0 is best"}
     yield Table("Features", heads, tuple(_lines(runs, features)))
     yield Table("Plans", heads, tuple(_lines(runs, PLAN_LABELS)), ("A plan that settles nothing keeps no rule.",))
+    yield Table("Plans before and after one revision", heads, tuple(_revised_lines(runs)))
     yield Table("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
     yield Table("Episodes by number of calls, in %", heads, tuple(_call_lines(runs)))
 
@@ -98,6 +112,7 @@ PLAN_LABELS = {
     "RPJ home": "RPJ abs of the home",
     "win rate": "RPJ rel, best plan, %",
 }
+REVISED = ("RPJ abs", "validity", "executed", "settled")
 
 
 def _lines(runs: Sequence[Run], labels: Mapping[str, str]) -> Iterator[Line]:
@@ -127,6 +142,13 @@ def _named_lines(runs: Sequence[Run]) -> Iterator[Line]:
                 yield Line(f"{name.removesuffix(' ACC')}, {way}", cells)
 
 
+def _revised_lines(runs: Sequence[Run]) -> Iterator[Line]:
+    for name in REVISED:
+        for when in ("before", "after"):
+            parts = [getattr(run.reflection, when) if run.reflection else {} for run in runs]
+            yield from _lines_of(parts, {name: f"{PLAN_LABELS[name]}, {when}"})
+
+
 def _error_lines(runs: Sequence[Run]) -> Iterator[Line]:
     """The errors that occurred."""
     for task in TASKS:
@@ -154,7 +176,7 @@ def _part(calls: Mapping[str, int] | None, kind: str) -> Cell | None:
 def _notes(runs: Sequence[Run], by: str | None, orders: Compared | None) -> Iterable[str]:
     named = (f"{term} is {said.name}" for _, terms in sections_of(HERE) for term, said in terms.items() if said.name)
     yield f"{', '.join(named)}."
-    yield "Intervals are of 95 %; the paper's ± are deviations. Its households, instances and judge are others than ours."
+    yield "Intervals are of 95 %."
     for run in runs:
         if run.scores.left_out:
             yield f"{run.results.name}: {run.scores.left_out} episodes are left out, since they say nothing about the agent."

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.hashing import text_hash
@@ -101,12 +101,6 @@ class PersonalHomeSuite(contract.Suite):
     ) -> tuple[int, Iterator[PersonalHomeInstance]]:
         """The number of instances, and the instances household by household."""
         return HOUSEHOLDS * len(KINDS), build_instances(seed, language, dropped, progress)
-
-    def printed(self) -> Mapping[str, Any]:
-        """The accuracies of IG and MC that the paper prints, in percent. Ours of IG is stricter (`printed.accuracies`)."""
-        from homerl.envs.personalhome.bench.printed import accuracies
-
-        return accuracies()
 
 
 @lru_cache(maxsize=8)

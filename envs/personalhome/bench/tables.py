@@ -1,6 +1,6 @@
 """Tables of figures as plain data, for the terminal and for a page.
 
-Invariant: a missing figure is None, never 0; a printed figure that is not to be trusted has its reasons with it.
+Invariant: a missing figure is None, never 0.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ class Unit:
     top: float | None = 1.0
 
     def write(self, value: float) -> str:
-        """A value in this unit."""
-        return number(self.factor * value, self.digits, self.signed)
-
-
-def number(value: float, digits: int, signed: bool = False) -> str:
-    """A number with so many decimals and a minus that is as wide as a plus."""
-    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+        """A value in this unit, with a minus that is as wide as a plus."""
+        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
 
 
 PERCENT, POINTS = Unit(), Unit(signed=True, top=None)
 SHARE, RANKS, SCORE = Unit(1.0, 3), Unit(1.0, 2, top=WORST_RANK_SUM), Unit(1.0, 2, top=HIGHEST_SCORE)
 UNITS = {"RRS": RANKS, "validity": SHARE, "executed": SHARE, "RPJ abs": SCORE, "RPJ members": SCORE, "RPJ home": SCORE}
-UNITS |= dict.fromkeys((*(f"MAP@{k}" for k in CUTS), "MAP@1 printed"), SHARE)
+UNITS |= dict.fromkeys((f"MAP@{k}" for k in CUTS), SHARE)
 
 
 @dataclass(frozen=True)
@@ -44,16 +39,14 @@ class Cell:
     interval: str = ""
     n: int | None = None
     bar: tuple[float, float, float] | None = None
-    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table. A missing figure is None; `printed` lines are the paper's."""
+    """A line of a table. A missing figure is None."""
 
     label: str
     cells: tuple[Cell | None, ...]
-    printed: bool = False
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -69,7 +62,6 @@ class Table:
     heads: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
-    beside: bool = False  # whether its lines are models, with the paper's among them
 
 
 def cell(figure: Figure | None, unit: Unit) -> Cell | None:

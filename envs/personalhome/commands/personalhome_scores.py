@@ -18,7 +18,7 @@ def scores(
     out: Annotated[Path | None, typer.Option(help="also write this HTML page")] = None,
     judge_model: Judge = None,
 ) -> None:
-    """Show the paper's figures of one or several runs, beside those that it prints. Nobody is asked."""
+    """Show the paper's figures of one or several runs. Nobody is asked."""
     from homerl.envs.personalhome.bench.report import report
     from homerl.envs.personalhome.pages.scores import render_scores
     from homerl.envs.personalhome.pages.scores_terminal import tables

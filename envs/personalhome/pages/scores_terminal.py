@@ -25,7 +25,7 @@ def tables(report: Report, width: int) -> Group:
     """All tables for a terminal of `width` columns, with their notes below them."""
     parts: list[Shown | Text] = []
     for table in report.tables:
-        for part in (table,) if table.beside else _fitting(table, width):
+        for part in _fitting(table, width):
             parts += [Text(part.title, "italic"), _table(part), Text()]
         parts[-1:] = [*(Text(f"  {note}", "dim") for note in table.notes), Text()]
     return Group(*parts, *map(Text, report.notes))
@@ -52,17 +52,11 @@ def _run_width(table: Table) -> int:
 
 
 def _table(table: Table) -> Shown:
-    """A table. Where models are lines, the intervals are left to the other tables."""
     heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
-    counted = [] if table.beside else [Column("n", justify="right", no_wrap=True)]
-    shown = Shown(Column("", no_wrap=True), *counted, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
-    for at, line in enumerate(table.lines):
-        if line.printed and not table.lines[at - 1].printed:
-            shown.add_row()
-            shown.add_row(Text("printed by the paper", "dim italic"))
-        label = Text(line.label, "bold" if table.beside and not line.printed else "")
-        numbers = [] if table.beside else [Text(_cases(line.numbers), "dim")]
-        shown.add_row(label, *numbers, *(_cell(cell, not table.beside) for cell in line.cells))
+    first = (Column("", no_wrap=True), Column("n", justify="right", no_wrap=True))
+    shown = Shown(*first, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for line in table.lines:
+        shown.add_row(Text(line.label), Text(_cases(line.numbers), "dim"), *map(_cell, line.cells))
     return shown
 
 
@@ -70,9 +64,9 @@ def _cases(numbers: tuple[str, ...]) -> str:
     return "/".join(numbers)
 
 
-def _cell(cell: Cell | None, interval: bool) -> Text:
-    """A figure, and its interval below it if that is wanted."""
+def _cell(cell: Cell | None) -> Text:
+    """A figure, and its interval below it if it has one."""
     if cell is None:
         return Text("")
-    text = Text(cell.text + ("?" if cell.doubts else ""))
-    return text.append(f"\n({cell.interval})", "dim") if interval and cell.interval else text
+    text = Text(cell.text)
+    return text.append(f"\n({cell.interval})", "dim") if cell.interval else text

@@ -1,8 +1,8 @@
 """The metrics of PersonalHomeBench (Appendix F.2) as pure functions of plain data.
 
 Known faults of the printed text: `MAP@1` of its tables was divided by R = 3, not by min(1, R) as eq. 8 says (the
-deviations of its Table 12 are those of a variable in {0, 1/3}), so reports have `MAP@1 printed` too; its rank sums of
-up to 21.8 pass 21, the worst of a full ranking, so missing features must rank below the tenth (here: eleventh).
+deviations of its Table 12 are those of a variable in {0, 1/3}); its rank sums of up to 21.8 pass 21, the worst of a full
+ranking, so missing features must rank below the tenth (here: eleventh).
 
 Invariants: shares lie in [0, 1]; a mean over nothing is refused (`ValueError`), never 0; names are compared as they are.
 """

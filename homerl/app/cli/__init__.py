@@ -18,9 +18,9 @@ def main() -> None:
 
 def _command() -> int:
     from homerl.app.cli.app import app  # reads the worlds' folders, which may be the bad input
-    from homerl.app.runs.launch import quieten
+    from homerl.app.runs.launch import set_up_libraries
 
-    quieten()
+    set_up_libraries()
     try:
         app()
     except SystemExit as end:  # the command line is typer's to refuse

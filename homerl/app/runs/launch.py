@@ -23,19 +23,17 @@ from homerl.host.terminal.console import print_error
 from homerl.host.terminal.endings import Ending, run_to_end
 from homerl.train import TRAININGS
 
-QUIET = {
-    "TRANSFORMERS_VERBOSITY": "error",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "DATASETS_VERBOSITY": "error",
-    "WANDB_SILENT": "true",
-    "TOKENIZERS_PARALLELISM": "false",
+LIBRARY_SETTINGS = {  # environment variables
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # beside ours
+    "WANDB_SILENT": "true",  # it prints into our bars, and runs are offline unless asked otherwise
+    "TOKENIZERS_PARALLELISM": "false",  # processes are forked, and would inherit its threads' locks
 }
 
 
 def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
-    quieten()
+    set_up_libraries()
     code = run_to_end(partial(_start, path, argv), speaks)
     tell(code)
     return code
@@ -106,9 +104,9 @@ def _is_done(recipe: Any) -> bool:
     return not unfinished([*stages(recipe)])
 
 
-def quieten() -> None:
-    """Silence the libraries, so that only progress bars are shown. Environment variables that are already set are kept."""
-    for name, value in QUIET.items():
+def set_up_libraries() -> None:
+    """Leave the terminal's progress to homerl, and forks safe. Environment variables that are already set are kept."""
+    for name, value in LIBRARY_SETTINGS.items():
         os.environ.setdefault(name, value)
 
 

@@ -41,7 +41,7 @@ from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import first_agents, suites
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
-SAME = tuple("robustness suite setting episodes videos limit model first served user temperature max_tokens seed".split())
+SAME = tuple("suite setting episodes videos limit model first served user temperature max_tokens seed".split())
 OF_SERVER, OF_CALL = 2048, 512  # tokens of a message: with thoughts, and of a tool call alone
 
 
@@ -51,8 +51,8 @@ class BenchRun:
 
     `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
     `max_tokens` is the most of a message; None is what a server may think in, or what a model that is loaded here needs
-    for a call. `prices` are for a million tokens, input and output. With `robustness`, each behaviour of the user is
-    played too. `first` names who takes what it understands before the model.
+    for a call. `prices` are for a million tokens, input and output. `first` names who takes what it understands before the
+    model.
     """
 
     suite: str
@@ -73,7 +73,6 @@ class BenchRun:
     cpu: bool = False
     judge: JudgeSettings | None = None
     videos: Path | None = None
-    robustness: bool = False
     first: str | None = None
 
     @property

@@ -55,7 +55,7 @@ def tables(report: BenchReport) -> Group:
         found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
     if rows:
-        found += [_printed(report, categories, rows), *filter(None, [report.printed_note])]
+        found.append(_printed(report, categories, rows))
     return Group(*found, f"report: {report.folder / 'report.html'}")
 
 

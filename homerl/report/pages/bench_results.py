@@ -106,12 +106,6 @@ class BenchReport:
         rows = [row for row in self._printed["rows"] if row.get("setting", self.setting) == self.setting]
         return self._printed["categories"], rows
 
-    @property
-    def printed_note(self) -> str:
-        """How the paper's figures differ from ours, if that is known."""
-        note: str = self._printed.get("note", "")
-        return note
-
     @cached_property
     def _printed(self) -> Row:
         return suites()[self.suite][1].printed() if self.suite in suites() else {}

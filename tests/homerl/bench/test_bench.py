@@ -23,7 +23,6 @@ from homerl.app.cli.app import app
 from homerl.app.runs.bench import episodes_of
 from homerl.app.runs.launch import main as launch
 from homerl.app.studies.build import build_suite
-from homerl.app.studies.robustness import run_robustness
 from homerl.app.studies.suite import BenchRun, Instances, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.rescore import rescore
@@ -489,8 +488,6 @@ def test_two_runs_in_one_folder_never_both_play(suite_file, tmp_path, monkeypatc
     monkeypatch.setattr("homerl.host.processes.locks.SECONDS", 0.1)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
         run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path))
-    with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
-        run_robustness(BenchRun(str(suite_file), "nothing", tmp_path))
     synthesis = [str(ROOT / "recipes/synth.yaml"), ["--synth.blueprints", "1", "--out", str(tmp_path)]]
     with folder_lock(tmp_path):
         assert launch(*synthesis) == 2

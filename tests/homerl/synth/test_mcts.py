@@ -19,7 +19,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, to_row
 from homerl.play.utterance import Utterance
 from homerl.synth import mcts
-from homerl.synth.mcts import SearchConfig, search
+from homerl.synth.mcts import Participants, SearchConfig, forest, search
 from homerl.synth.tree import Node, Role, backpropagate, walk
 from homerl.worlds.registry import begin
 
@@ -183,6 +183,16 @@ def test_all_simulated_nodes_are_kept_and_add_up():
 def test_an_exhausted_tree_ends_the_search():
     found, stats, tree = grown(blueprints()[0], 0.0, SearchConfig(k_agent=1, rollouts=50))
     assert stats.rollouts == len(found) == 1 and not tree.passable
+
+
+def test_new_trees_are_searched_until_so_many_calls_were_made():
+    seeds = range(100)
+    players = [Participants(Expert(seed, 0.4), [ScriptedUser(seed)]) for seed in seeds]
+    config, limits = SearchConfig(k_agent=1, rollouts=100), EpisodeLimits()
+    few, many = (asyncio.run(forest(blueprints()[0], players, config, limits, calls)) for calls in (10, 100))
+    for calls, (_, stats) in ((10, few), (100, many)):
+        assert calls <= stats.calls < calls + limits.steps + limits.turns
+    assert len(many[0]) > len(few[0])
 
 
 def test_a_hopeless_blueprint_yields_nothing_and_is_hard():

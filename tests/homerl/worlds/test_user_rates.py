@@ -1,4 +1,4 @@
-"""How often users behave so: rules that find behaviours in words, datasets of people, the audit beside them, robustness."""
+"""How often users behave so: rules that find behaviours in words, datasets of people, the audit beside them."""
 
 import json
 from collections.abc import Iterator
@@ -6,21 +6,14 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 from dialogues import detected, sample
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from homerl.app.cli.app import app
-from homerl.app.studies.robustness import TOLD_AT_ONCE, Chosen, robustness_of, run_robustness
-from homerl.app.studies.suite import BenchRun, run_benchmark
-from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.play.course import BEHAVIOURS
-from homerl.play.trajectory import read_rows, write_rows
 from homerl.worlds.users.dialogues import read_dialogues
 from homerl.worlds.users.rates import rates, rates_in
 from homerl.worlds.users.signs import detect_behaviours
@@ -199,152 +192,3 @@ def test_a_dataset_that_is_empty_or_nowhere_is_refused(tmp_path):
         read_dialogues(str(tmp_path / "latin.jsonl"))
     with pytest.raises(InputError, match="no such"):
         read_dialogues(str(tmp_path / "nowhere"))
-
-
-@pytest.fixture(scope="module")
-def some_tasks(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("suite") / "smarthome-bench.jsonl"
-    write_suite(iter(read_suite("smarthome-bench")[::60]), path)
-    return path
-
-
-def figures(folder: Path) -> dict[str, dict]:
-    return {row["behaviour"]: row for row in json.loads((folder / "robustness.json").read_text())}
-
-
-def test_robustness_pairs_each_behaviour_with_the_same_tasks_told_at_once(tmp_path, some_tasks):
-    run_robustness(BenchRun(str(some_tasks), "expert", tmp_path / "expert"))
-    found = figures(tmp_path / "expert")
-    assert set(found) == set(BEHAVIOURS) and all(row["at_once"] == row["success"] == 1 for row in found.values())
-    for name, figure in found.items():
-        played = list(read_rows(tmp_path / "expert" / name / "results.jsonl"))
-        assert figure["n"] == len(played)
-        assert {row["id"] for row in played} <= {r["id"] for r in read_rows(tmp_path / "expert/at_once/results.jsonl")}
-
-
-def test_a_policy_that_hears_only_the_first_words_loses_by_second_thoughts(tmp_path, some_tasks):
-    run_robustness(BenchRun(str(some_tasks), "keywords", tmp_path / "keywords"))
-    found = figures(tmp_path / "keywords")["self_correction"]
-    assert found["change"] == pytest.approx(found["success"] - found["at_once"]) and found["change"] <= 0
-    assert found["change_interval"][0] <= found["change"] <= found["change_interval"][1]
-
-
-def test_robustness_continues_only_if_asked_and_plays_nothing_again(tmp_path, some_tasks):
-    arguments = ["bench", "robustness", str(some_tasks), "--model", "expert", "--limit", "6", "--out", str(tmp_path / "out")]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
-    before = {file: file.read_bytes() for file in tmp_path.glob("out/*/journal/*.jsonl")}
-    with pytest.raises(InputError, match="results already"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
-    again = CliRunner().invoke(app, [*arguments, "--resume"])
-    assert again.exit_code == 0 and "change" in again.output
-    assert before == {file: file.read_bytes() for file in tmp_path.glob("out/*/journal/*.jsonl")}
-    with pytest.raises(InputError, match="robustness True .now False"):
-        run_benchmark(BenchRun(str(some_tasks), "expert", tmp_path / "out", limit=6, resume=True))
-
-
-def test_a_task_that_a_server_spoiled_in_one_of_two_parts_is_in_neither_figure(tmp_path):
-    def rows(successes: str) -> list[dict]:
-        """A success for +, a failure for -, and a spoiled episode for ?."""
-        outcomes = {"+": "success", "-": "agent_failure", "?": "infra_error"}
-        return [{"id": str(id), "success": of == "+", "outcome": outcomes[of]} for id, of in enumerate(successes)]
-
-    for part, successes in ((TOLD_AT_ONCE, "++--+"), ("disclosure", "+--??")):
-        write_rows(tmp_path / part / "results.jsonl", rows(successes))
-    found = robustness_of(tmp_path, "disclosure", {str(id) for id in range(5)})
-    assert (found.n, found.at_once, found.success) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert found.change == pytest.approx(found.success - found.at_once)
-
-
-ELSEWHERE = "homerl: 1\nrun: bench\nagent: expert\nbench: {suites: [{recipe: {world: personalhome}}]}\n"
-BENCH = """homerl: 1
-run: bench
-agent: keywords
-bench:
-  limits: {turns: null, steps: 8, steps_per_turn: 3}
-  suites:
-    - {name: small, count: 6, recipe: {home: {devices: [3, 5]}, intents: [1, 2]}, user: {behaviours: {disclosure: 0.5}}}
-    - {name: shipped, benchmark: smarthome-bench, count: 6}
-    - {name: elsewhere, recipe: {world: personalhome}, count: 2}
-"""
-
-
-def intents_by_id(folder: Path) -> dict[str, list]:
-    return {row["id"]: json.loads(row["blueprint"])["intents"] for row in read_rows(folder / "trajectories.jsonl")}
-
-
-def test_robustness_plays_each_suite_of_a_recipe_with_its_own_agent(tmp_path):
-    (tmp_path / "bench.yaml").write_text(BENCH)
-    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--limit", "4", "--out", str(tmp_path / "out")]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert "small: keywords" in shown.output and "shipped: keywords" in shown.output
-    assert "left out, since people tell all at once there: elsewhere" in shown.output
-    assert not (tmp_path / "out/elsewhere").exists()
-    [row, *_] = read_rows(tmp_path / "out/small/at_once/trajectories.jsonl")
-    assert (json.loads(row["limits"])["steps"], json.loads(row["limits"])["steps_per_turn"]) == (8, 3)
-    before = {file: file.read_bytes() for file in tmp_path.glob("out/*/*/journal/*.jsonl")}
-    again = CliRunner().invoke(app, [*arguments, "--resume"], catch_exceptions=False)
-    assert "small: keywords" in again.output
-    assert before == {file: file.read_bytes() for file in tmp_path.glob("out/*/*/journal/*.jsonl")}
-    (tmp_path / "bench.yaml").write_text(BENCH.replace("steps: 8", "steps: 6"))
-    with pytest.raises(InputError, match="the recipe has changed since"):
-        CliRunner().invoke(app, [*arguments, "--resume"], catch_exceptions=False)
-    for suite, most in (("small", 4), ("shipped", 4)):
-        found = figures(tmp_path / "out" / suite)
-        told = intents_by_id(tmp_path / "out" / suite / "at_once")
-        assert 0 < len(told) <= most and set(found) <= set(BEHAVIOURS)
-        for name, figure in found.items():
-            played = intents_by_id(tmp_path / "out" / suite / name)
-            assert figure["n"] == len(played) > 0
-            assert all(intents != told[id] for id, intents in played.items())
-        assert "'course'" not in str(told)  # told at once, though the suite's own user discloses
-
-
-@pytest.mark.parametrize(
-    "text, options, message",
-    [
-        (BENCH, ["--model", "expert", "--temperature", "0.7"], "--model, --temperature"),
-        ("homerl: 1\nrun: synth\n", [], "benchmarks no single model"),
-        (ELSEWHERE, [], "in heldout people tell all at once"),
-        ("homerl: 1\nrun: bench\ncpu: true\nmodel: {name: runs/none/model}\n", [], "no model folder"),
-    ],
-)
-def test_a_recipe_that_does_not_say_who_plays_or_is_contradicted_is_refused(tmp_path, text, options, message):
-    (tmp_path / "bench.yaml").write_text(text)
-    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--out", str(tmp_path / "out"), *options]
-    with pytest.raises(InputError, match=message):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_suite_without_a_task_that_shows_a_behaviour_does_not_end_the_run(tmp_path):
-    suites = "\n".join(
-        f"    - {{name: {name}, count: 2, recipe: {{families: {{{name}: 1.0}}}}}}" for name in ("query", "atomic")
-    )
-    (tmp_path / "bench.yaml").write_text(f"homerl: 1\nrun: bench\nagent: expert\nbench:\n  suites:\n{suites}\n")
-    arguments = ["bench", "robustness", str(tmp_path / "bench.yaml"), "--out", str(tmp_path / "out")]
-    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert figures(tmp_path / "out/query") == {} and figures(tmp_path / "out/atomic")
-    assert "no task shows a behaviour" in " ".join(shown.output.split())
-
-
-def test_every_run_of_a_task_is_paired_with_the_same_run_told_at_once(tmp_path):
-    """A seed may tell a task at once all the same; then both parts play that."""
-    single = tmp_path / "smarthome-bench.jsonl"
-    write_suite(iter(read_suite("smarthome-bench")[::90]), single)
-    run_robustness(BenchRun(str(single), "keywords", tmp_path / "out", runs=2))
-    found = figures(tmp_path / "out")
-    runs = {name: [row["run"] for row in read_rows(tmp_path / "out" / name / "results.jsonl")] for name in found}
-    for name, figure in found.items():
-        assert runs[name].count(0) == runs[name].count(1) == figure["n"]
-        assert figure["change"] == pytest.approx(figure["success"] - figure["at_once"])
-
-
-def test_parts_of_a_suite_have_journals_of_their_own():
-    specs = SimpleNamespace(identity="suite")
-    assert Chosen(specs, [0, 1]).identity != Chosen(specs, [0, 2]).identity
-
-
-def test_where_people_tell_all_at_once_nothing_is_compared(tmp_path):
-    with pytest.raises(InputError, match="people tell all at once"):
-        run_robustness(BenchRun("simuhome", "expert", tmp_path / "out", limit=2))
-    assert not (tmp_path / "out").exists()
